@@ -80,7 +80,8 @@ def score(scorer: "ChoiceScorer", rows: "Sequence[ScoredRow]", args: argparse.Na
     print(
         f"{len(rows)} rows, {fed} different, {sum(r.fed for r in distinct)} tokens, {nodes} nodes"
     )
-    alone = timed("row by row", lambda: [*map(scorer.alone, distinct)]) if args.alone else None
+    by_itself = [[row] for row in distinct] if args.alone else []
+    alone = timed("row by row", lambda: [scorer._padded(one)[0] for one in by_itself]) or None
     found = {}
     for pack, most in itertools.product(args.packs, args.nodes):
         name = f"prefix tree, packs of {pack}, passes of {most}"

@@ -2,18 +2,15 @@
 
 import logging
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import StringIO
-from textwrap import shorten, wrap
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from harness import __version__
 from harness.cli.options import RARE, ExitCode, expanded
@@ -33,10 +30,6 @@ EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
 
 
 ALL_OPTIONS = "--help-all"
-SCREEN = 23
-"""The lines of a help that leave room for the prompt on a screen of 80 x 24."""
-
-
 Entry = tuple[str, str]
 """Where a command's function is, as module:function, and its line in the list of commands."""
 PANELS: Mapping[str, Mapping[str, Entry]] = {
@@ -135,7 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> object:
-    """Carry out the command that some words call, or print what there is below them."""
     name, rest = command_of(words)
     has_all = ALL_OPTIONS in rest
     if name in COMMANDS:
@@ -165,7 +157,6 @@ def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _overview(*, has_all: bool) -> str:
-    """The commands, in groups: a line for each of the daily ones, or for all."""
     lines = ["Usage: harness COMMAND [OPTIONS]", "", ABOUT, ""]
     lines += [] if has_all else [*(f"  {name:11}  {TOP[name][1]}" for name in DAILY), ""]
     for title, entries in PANELS.items():
@@ -177,7 +168,6 @@ def _overview(*, has_all: bool) -> str:
 
 
 def _below(name: str) -> str:
-    """The commands below one."""
     own = [(key.split()[1], about) for key, (_, about) in BELOW.items() if key.split()[0] == name]
     lines = [f"Usage: harness {name} COMMAND [OPTIONS]", "", TOP[name][1], ""]
     return "\n".join([*lines, *(f"  {word:15}  {about}" for word, about in own)])
@@ -227,50 +217,14 @@ def _command(name: str, *, has_all: bool) -> Callable[..., object]:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made = expanded(getattr(import_module(f"harness.cli.{module}"), function))
-    app.command(name, cls=OneScreen, epilog=f"See also: {below}" if below else None)(made)
+    more = [f"More options: harness {name} {ALL_OPTIONS}"] * (not has_all)
+    app.command(name, epilog=". ".join(more + [f"See also: {below}"] * bool(below)))(made)
     command: Any = typer.main.get_command(app)
-    command.has_all = has_all
     for one in command.params:
+        one.hidden = not has_all and one.name in RARE
         if one.param_type_name == "argument":  # RUN, where typer has {RUN} and RUN <str>
             usage = one.metavar + "..." * (one.nargs != 1)
             usage = usage if one.required else f"[{usage}]"
             one.display_type_rich = lambda ctx: None
             one.get_usage_pieces = lambda ctx, usage=usage: [usage]
     return command  # type: ignore[no-any-return]
-
-
-class OneScreen(TyperCommand):
-    """A command whose help fits a screen: a line an option, those that few people need left out."""
-
-    has_all = False
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
-        """Write what it does, an example or three, and as many options as there is room for."""
-        if self.has_all:
-            super().format_help(ctx, formatter)
-            return
-        about, _, rest = (self.help or "").partition("\n\n")
-        head = [*wrap(" ".join(about.split()), formatter.width)]
-        head += rest.partition("Example")[2].splitlines()[1:]
-        known = [(one, found[0]) for one in self.params if (found := one.get_help_record(ctx))]
-        room = SCREEN - len(head) - 5 - bool(self.epilog)
-        kept = sorted(known, key=lambda pair: pair[0].name in RARE)[:room]
-        self.format_usage(ctx, formatter)
-        formatter.write("\n" + "\n".join(head) + "\n\n")
-        width = max(len(names) for _, names in kept)
-        for one, names in (pair for pair in known if pair in kept):
-            about = _brief(getattr(one, "help", None) or "", formatter.width - width - 4)
-            formatter.write(f"  {names:{width}}  {about}\n")
-        left = len(known) - len(kept)
-        more = f"{left} more options, and more" if left else "More"
-        ending = f"\n{more} of each: harness {self.name} {ALL_OPTIONS}\n"
-        formatter.write(ending + (f"{self.epilog}\n" if self.epilog else ""))
-
-
-def _brief(about: str, width: int) -> str:
-    """What an option does in one line: all of it, or its beginning up to a mark."""
-    for mark in (r"[.;]", r"[:,]") if len(about) > width else ():
-        ends = [found.start() for found in re.finditer(rf"{mark}(?= |$)", about)]
-        if fitting := [end for end in ends if end <= width]:
-            return about[: max(fitting)]
-    return shorten(about, width, placeholder=" ...")

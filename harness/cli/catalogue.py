@@ -27,22 +27,12 @@ from harness.storage.find_runs import NoSuchRun, find_run, run_facts
 from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder, read_table
 
-SECTIONS: dict[str, Section] = {
-    "tasks": "tasks",
-    "models": "configs/models",
-    "judges": "configs/judges",
-    "data": "configs/data",
-    "annotations": "configs/annotations",
-    "builds": "configs/builds",
-    "imports": "configs/imports",
-    "scorers": "configs/scorers",
-    "sheets": "configs/sheets",
-    "tables": "configs/tables",
-    "pairs": "configs/pairs",
-    "layouts": "configs/layouts",
-    "perturbations": "configs/perturbations",
-    "plans": "configs/plans",
-}
+_SECTIONS: tuple[Section, ...] = (
+    *("tasks", "configs/models", "configs/judges", "configs/data", "configs/annotations"),
+    *("configs/builds", "configs/imports", "configs/scorers", "configs/sheets", "configs/tables"),
+    *("configs/pairs", "configs/layouts", "configs/perturbations", "configs/plans"),
+)
+SECTIONS = {section.rpartition("/")[2]: section for section in _SECTIONS}
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
 """What a model of a kind needs that may not be installed."""
 """The most tokens of a choice that are shown."""
@@ -51,12 +41,8 @@ SOURCE_NAMES = "Sources. Default: all."
 
 def list_names(
     where: Annotated[options.Where, options.Only("results home")],
-    what: str | None = argument(
-        "KIND", f"{', '.join(SECTIONS)} or runs. Default: a line of each kind.", None
-    ),
-    names: list[str] | None = argument(
-        "RUN", "With runs, which: @TAG, a task, a model, TASK/MODEL. Default: all.", None
-    ),
+    what: str | None = argument("KIND", f"{', '.join(SECTIONS)} or runs. Default: counts.", None),
+    names: list[str] | None = argument("RUN", "With runs, which: @TAG, a task, a model.", None),
     is_json: AsJson = False,
 ) -> int:
     """List the names that commands take: tasks, models, judges and more.
@@ -76,12 +62,10 @@ def list_names(
     if is_json:
         show_json(found)
     elif what is not None:
-        section = SECTIONS[what]
-        lines = [(name, *_about(registry, section, name)) for name in found[what]]
-        if section == "configs/models":
-            show_rows("", (what, "kind", "about"), lines)
-        else:
-            show_rows("", (what, "about"), [(name, about) for name, _, about in lines])
+        lines = [(name, *_about(registry, SECTIONS[what], name)) for name in found[what]]
+        has_kind = what == "models"
+        rows = [(name, *[kind] * has_kind, about) for name, kind, about in lines]
+        show_rows("", (what, *["kind"] * has_kind, "about"), rows)
     else:
         for kind, members in found.items():
             start = f"{kind:13} {len(members):3}  "
@@ -93,10 +77,8 @@ def list_names(
 def _about(registry: Registry, section: Section, name: str) -> tuple[str, str]:
     """A YAML file's lines `kind` and `about`, read without parsing or checking the file."""
     text = registry.file(section, name).read_text("utf-8", "replace")
-    found = (
-        re.findall(rf"(?m)^{key}:[ \"']*(.*?)[ \"']*(?: #.*)?$", text) for key in ("kind", "about")
-    )
-    kind, about = ((own or [""])[0] for own in found)
+    line = r"(?m)^%s:[ \"']*(.*?)[ \"']*(?: #.*)?$"
+    kind, about = ([*re.findall(line % key, text), ""][0] for key in ("kind", "about"))
     return kind, about + NOT_HERE.get(kind, "")
 
 
@@ -124,7 +106,6 @@ def show(
 
 
 def _show_run(folder: RunFolder, *, has_all: bool) -> int:
-    """Print what was run, its headline scores, its cost and what is missing."""
     from harness.cli.run_report import cost_line, gap_lines, put_scores
 
     file = folder.read()
@@ -250,10 +231,8 @@ def check(
         for file in (file for file in files if file.state == "differs"):
             say(f"{file.state:8} {file.path}")
     if missing := sorted({file.source for file in files if file.state == "missing"}):
-        warn(
-            f"missing below {folder}: `harness data fetch {' '.join(missing)}` downloads it; or "
-            "name another folder with --data"
-        )
+        fetch = f"`harness data fetch {' '.join(missing)}` downloads it"
+        warn(f"missing below {folder}: {fetch}; or name another folder with --data")
     is_ok = all(file.state == "ok" for file in files)
     return ExitCode.DONE if is_ok else ExitCode.CHECK_FAILED
 
@@ -278,10 +257,8 @@ def verify(
     papers = {name: registry.load("configs/golden", name) for name in names}
     folder = options.data_folder(data)
     if data is not None and not any((folder / source).is_dir() for source in SOURCES):
-        raise SpecError(
-            f"{folder}: no folder of a source in it ({', '.join(sorted(SOURCES))}); name the "
-            "folder that holds them"
-        )
+        fact = f"no folder of a source in it ({', '.join(sorted(SOURCES))})"
+        raise SpecError(f"{folder}: {fact}; name the folder that holds them")
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
         show_json(plain_rows(cells.drop(columns="origin")))

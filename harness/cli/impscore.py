@@ -91,9 +91,8 @@ class Scoring(options.Computing):
 def score(choice: Scoring, is_json: AsJson = False) -> int:
     """Score the implicitness of each text of a file, and write its rows with the scores.
 
-    A second new column says why a score is missing (absent, not_text, empty, nul), or that the text
-    was cut or is thin (one word, or letters that the encoder does not know). A third names the
-    scorer: scores of different scorers are not comparable.
+    A second new column says why a score is missing, or that the text was cut or is thin (one word,
+    or letters that the encoder does not know). A third names the scorer: scales of scorers differ.
 
     \b
     Example:
@@ -112,8 +111,7 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
     registry = choice.placed(options.registry(choice.home))
     scorer = registry.scorer(choice.scorer)
     scored = CachedScorer(scorer, registry.cache / MEASURES, ProgressLine("encoded")).score(texts)
-    overlap, card = scorer.overlap((text,) for text in texts), scorer.head.card
-    warn(f"scale: {probes.scale_line(card.metrics if card else {})}")
+    overlap = scorer.overlap((text,) for text in texts)
     if layout is not None:
         data = tables.extended(table, _columns(name, scored, scorer.signature), layout)
         if out is not None:
@@ -123,7 +121,7 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
         else:
             sys.stdout.buffer.write(data)
             sys.stdout.flush()
-    _warn(overlap_message(scorer.signature, overlap, len(scored), what="rows"))
+    warn(overlap_message(scorer.signature, overlap, len(scored), what="rows"))
     return _summarize(scored, scorer.signature, overlap, out, is_json=is_json)
 
 
@@ -150,11 +148,6 @@ def _summarize(
     line = "; ".join(fact for fact, count in facts.items() if count)
     warn(line) if out is None else say(f"{line}; in {out}")
     return ExitCode.of(missing)
-
-
-def _warn(message: str) -> None:
-    if message:
-        warn(message)
 
 
 def _layout(out: Path | None, table: tables.Table) -> FileFormat:
@@ -200,7 +193,7 @@ def evaluate(
     people = read_people(ratings, items) if ratings else []
     model = options.registry(home).scorer(scorer)
     result = evaluate_on(items, model, progress=ProgressLine("encoded"))
-    _warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
+    warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
     compared = people_and_metric(items, people, scorer_judged(items, result))
     if is_json:
         found = asdict(result) | {"measured": plain_rows(result.measured)}
@@ -237,8 +230,8 @@ def profile(
 ) -> int:
     """Describe how implicit the texts of a file are, and how different their meanings.
 
-    It reports the implicitness by label (histogram, mean, spread, quantiles) and the pragmatic
-    distance of random pairs of texts. A text that cannot be scored counts as missing, not as zero.
+    By label: mean, spread, quantiles and histogram of implicitness, and the pragmatic distance of
+    random pairs. A text that cannot be scored counts as missing, not as zero.
     """
     file, out, label = choice.file, choice.out, choice.label
     if out is not None:
@@ -262,7 +255,7 @@ def profile(
     counts = {flag: getattr(row, f"missing_{flag}") for flag in profiles.MISSING}
     if missing := ", ".join(f"{count} {flag}" for flag, count in counts.items() if count):
         warn(f"texts without a score: {missing}; no bin, mean or pair has them")
-    _warn(overlap_message(row.scorer, row.trained_on, row.n))
+    warn(overlap_message(row.scorer, row.trained_on, row.n))
     return ExitCode.of(row.texts - row.n)
 
 
@@ -270,9 +263,6 @@ def _put_profile(name: str, rows: DataFrame) -> None:
     spread = ["label", "n", "mean", "sd", "q05", "median", "q95", "distance_mean"]
     known = rows.assign(missing=rows["texts"] - rows["n"])[[*spread, "missing", "cut", "thin"]]
     show(known, f"implicitness of {name}, by {rows['scorer'].iat[0]}")
-    bins = {f"bin_{place}": f"{place * profiles.WIDTH:g} to" for place in range(profiles.BINS)}
-    counts = rows[["label", *bins, "outside"]].rename(columns=bins)
-    show(counts, "texts by bin of implicitness")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,8 +302,8 @@ def train(
 ) -> int:
     """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
 
-    Writes NAME.safetensors and NAME.json: give either to --scorer. Each sentence is encoded once;
-    its vector is kept for the next training. The same file, recipe and machine: the same bytes.
+    Writes NAME.safetensors and NAME.json: give either to --scorer. The same file, recipe and
+    machine: the same bytes.
     """
     (known, spec), encoder = choice.opened()
     name = options.plain_name(name or known, option="--name")
@@ -377,10 +367,6 @@ def probe(
 
     Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
     sentences; a * marks those that begin below .7. The file also has how high each kind scores.
-
-    \b
-    Example:
-      harness impscore probe heads/mine.json -o probe.csv
     """
     if out is not None and out.suffix != ".csv":
         raise SpecError(f"-o {out}: give a name that ends in .csv")

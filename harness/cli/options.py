@@ -50,10 +50,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True)
 class Only:
-    """In `Annotated[Record, Only("a b")]`: the fields that are options of this command.
-
-    The other fields keep their defaults.
-    """
+    """In `Annotated[Record, Only("a b")]`: the fields that are options; others keep defaults."""
 
     names: str
 
@@ -110,7 +107,6 @@ def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
 
 
 def _placeholder(kind: object, about: str) -> str:
-    """What help calls the value of an option."""
     if "Path" in (words := str(kind)):
         return "FOLDER" if about.startswith("Folder") else "FILE"
     if re.search(r"\b(int|float)\b", words):
@@ -122,35 +118,21 @@ Home = Annotated[
     Path, typer.Option(help="Folder of your own tasks/, configs/ and prompts/; searched first.")
 ]
 Results = Annotated[Path, typer.Option(help="Folder of the stored calls, runs and tables.")]
-DataFolder = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="HARNESS_DATA",
-        help="Folder of data, with a subfolder for each source. Default: the fetched data.",
-    ),
-]
+DATA = "Folder of data, with a subfolder for each source. Default: the fetched data."
+DataFolder = Annotated[Path | None, typer.Option(envvar="HARNESS_DATA", help=DATA)]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
-Limit = Annotated[
-    int | None,
-    typer.Option(min=1, help="Use at most this many samples; groups keep their proportions."),
-]
-Least = Annotated[
-    int, typer.Option(min=3, help="Originals that a gap or a change needs on each side.")
-]
-BackendName = Annotated[
-    str | None, typer.Option(help="Program that runs a local model: transformers, vllm or server.")
-]
+LIMIT = "Use at most this many samples; groups keep their proportions."
+Limit = Annotated[int | None, typer.Option(min=1, help=LIMIT)]
+LEAST = "Originals that a gap or a change needs on each side."
+Least = Annotated[int, typer.Option(min=3, help=LEAST)]
+BACKEND = "Program that runs a local model: transformers, vllm or server."
+BackendName = Annotated[str | None, typer.Option(help=BACKEND)]
 A_RUN = "Run: a folder, the beginning of a digest, TASK/MODEL, @TAG, TASK/MODEL@TAG or @last."
 RunName = Annotated[str, typer.Argument(metavar="RUN", help=A_RUN)]
 SOME_RUNS = A_RUN.replace("Run:", "Runs:").removesuffix(".") + "; @TAG is all that have it."
 RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=SOME_RUNS)]
-ScorerName = Annotated[
-    str,
-    typer.Option(
-        help="Scorer of implicitness: a name in configs/scorers/, or the path of a trained head "
-        "or of published weights."
-    ),
-]
+SCORER_NAME = "Scorer of implicitness: a name in configs/scorers/, or the path of weights."
+ScorerName = Annotated[str, typer.Option(help=SCORER_NAME)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 TAG = option("Name for the run, which commands then take as @NAME.", None)
 HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
@@ -160,17 +142,11 @@ HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 class Computing:
     """Where models and encoders compute whose weights are run here, and not by a server."""
 
-    executor: str = option(
-        "Where local models, encoders and scorers compute: local, or ray for a Ray cluster.",
-        "local",
-    )
+    executor: str = option("Where local models compute: local, or ray for a Ray cluster.", "local")
     ray_address: str | None = option(
-        "Ray cluster, HOST:PORT. Default: RAY_ADDRESS, else one that runs here, else a new one.",
-        None,
+        "Ray cluster, HOST:PORT. Default: RAY_ADDRESS, else own.", None
     )
-    ray_workers: int | None = option(
-        "Workers of each model at most. Default: as many as the cluster has room for.", None, min=1
-    )
+    ray_workers: int | None = option("Workers of each model at most. Default: all.", None, min=1)
 
     def placed(self, registry: "Registry") -> "Registry":
         """The registry, what it builds computing where these options say."""
@@ -189,20 +165,16 @@ class Computing:
 class Calling(Computing):
     """Whether, where and at what cost a command may call models."""
 
-    is_offline: bool = option(
-        "Make no call; a call that is not stored fails.", False, flags="--offline"
-    )
-    retry: str = option(
-        "failed: retry calls that failed; all: also refused, filtered or cut ones; none.", "failed"
-    )
+    is_offline: bool = option("Make no call; what is not stored fails.", False, flags="--offline")
+    retry: str = option("Retry calls that failed; all: also refused or cut ones; none.", "failed")
     budget: float | None = option(
-        "Stop before the calls cost more than this many US dollars. Stored calls count too.",
+        "US dollars that all calls may cost at most, stored ones included.",
         None,
         min=0,
         metavar="USD",
     )
     is_batch: bool = option(
-        "Send calls in batches: this is cheaper; a batch may take a day.", False, flags="--batch"
+        "Send calls in batches: cheaper; may take a day.", False, flags="--batch"
     )
 
 
@@ -214,19 +186,13 @@ class Where:
     """The folders and files that a command works with."""
 
     data: Path | None = option(
-        "Folder of data, with a subfolder for each source; or the file of a table. Default: the "
-        "fetched data, else the samples that come with the harness.",
+        "Folder of data, a subfolder a source; or a table. Default: fetched data, else samples.",
         None,
         envvar="HARNESS_DATA",
         metavar="FOLDER",
     )
-    data_mode: str = option(
-        "corrected: repair the known defects of released data; released: use it as it is.",
-        "corrected",
-    )
-    table: str | None = option(
-        "Column map of a table: a name in configs/tables/, or a path.", None, flags="--map"
-    )
+    data_mode: str = option("corrected: repair known defects; released: as it is.", "corrected")
+    table: str | None = option("Column map of a table: a name or a path.", None, flags="--map")
     prompts: Path | None = option("Folder of templates that replace shipped ones.", None)
     results: Results = RESULTS
     home: Home = HOME

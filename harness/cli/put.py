@@ -39,7 +39,6 @@ def put_frame(
 
 
 def _draw(table: Path, chart: "Figure") -> str:
-    """Write the figure of a table as SVG next to it, and say so; or why it is not drawn."""
     from harness.present.figures.figure import pictures
 
     path = table.with_suffix(".svg")

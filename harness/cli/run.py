@@ -25,21 +25,13 @@ ASKED = "plan task model judge variant limit seed backend answers scorer"
 class JudgeOptions:
     """How judges that ask a model ask it, and how much of a run is made."""
 
-    judge_model: str | None = option(
-        "Model that the judges ask, instead of their own: of the judge JUDGE/MODEL.", None
-    )
+    judge_model: str | None = option("Model that the judges ask, instead of their own.", None)
     is_self_judge_allowed: bool = option(
         "Let a model judge its own answers.", False, flags="--allow-self-judge"
     )
     tag: str | None = options.TAG
-    is_dry: bool = option(
-        "Print the planned calls and prices; make none.", False, flags="--dry-run"
-    )
-    shard: str | None = option(
-        "Make only part i/N of the calls, and write no run; `harness merge` makes it of all parts.",
-        None,
-        metavar="I/N",
-    )
+    is_dry: bool = option("Print planned calls and prices; make none.", False, flags="--dry-run")
+    shard: str | None = option("Make part i/N of the calls; see merge.", None, metavar="I/N")
 
     def part(self, calling: options.Calling) -> "Shard | None":
         """The shard, None for all calls; SpecError for options that exclude each other."""
@@ -47,9 +39,7 @@ class JudgeOptions:
 
         options.checked_tag(self.tag)
         if self.shard is not None and (calling.is_batch or self.is_dry):
-            raise SpecError(
-                "--shard: not with --batch or --dry-run, which are of all calls of a run"
-            )
+            raise SpecError("--shard: not with --batch or --dry-run, which are of a whole run")
         return None if self.shard is None else Shard.parse(self.shard)
 
 
@@ -57,14 +47,8 @@ class JudgeOptions:
 class RunChoice:
     """What a run asks, and the models it asks."""
 
-    plan: str | None = argument(
-        "PLAN",
-        "Plan: a name in configs/plans/, or a YAML file that says what is run.",
-        None,
-    )
-    is_status: bool = option(
-        "Print what is done and left of each run of a plan; make no call.", False, flags="--status"
-    )
+    plan: str | None = argument("PLAN", "Plan: a name in configs/plans/, or a YAML file.", None)
+    is_status: bool = option("Print what of a plan is done; make no call.", False, flags="--status")
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
     model: str | None = option("Models: names in configs/models/, comma-separated.", None)
     judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
@@ -73,14 +57,11 @@ class RunChoice:
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
-        "How choices are answered: logprob, by the probability of each (local models, some "
-        "servers); top_logprobs, by the likeliest next tokens (chat servers); or written (every "
-        "model). Default: logprob, else top_logprobs.",
+        "How choices are answered: logprob (local models, some servers), top_logprobs (chat "
+        "servers) or written (every model). Default: the first that the model can, but written.",
         None,
     )
-    scorer: str | None = option(
-        "Scorer of implicitness: a name in configs/scorers/, column (of the data) or none.", None
-    )
+    scorer: str | None = option("Scorer of implicitness: a name, column or none.", None)
 
     def study(
         self, asking: JudgeOptions, where: Where, calling: options.Calling, *, is_json: bool
@@ -112,13 +93,10 @@ class RunChoice:
         given |= {"--seed": self.seed or None, "--judge-model": asking.judge_model}
         given["--map"] = where.table
         if others := [name for name, value in given.items() if value is not None]:
-            raise SpecError(
-                f"{', '.join(others)}: not with a plan; write the keys of these into {self.plan}, "
-                "where all of its commands read them (docs/money.md)"
-            )
+            fact = f"{', '.join(others)}: not with a plan"
+            raise SpecError(f"{fact}; write the keys of these into {self.plan} (docs/money.md)")
 
     def _options(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
-        """The options of each run: of every model, task by task."""
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
@@ -126,9 +104,8 @@ class RunChoice:
             raise SpecError("--status: is of a plan; name one, as in `harness run plan.yaml`")
         needed = {"--task": self.task, "--model": self.model}
         if absent := [name for name, value in needed.items() if value is None]:
-            raise SpecError(
-                f"missing {' and '.join(absent)}; give that, or the YAML file of a plan"
-            )
+            fact = f"missing {' and '.join(absent)}"
+            raise SpecError(f"{fact}; give that, or the YAML file of a plan")
         mode = self.answers
         tasks, models = (options.names(value, name) for name, value in needed.items())
         shared = RunOptions(
@@ -219,9 +196,8 @@ def merge(
 ) -> int:
     """Make the runs of shards from their stored calls; no model is called.
 
-    Takes the options of the run, or the plan, that was split with --shard. The runs are those that
-    one undisturbed command would have written. If calls are missing, it says how many, and writes
-    nothing.
+    Takes the options of the run, or the plan, that was split with --shard. If calls are missing, it
+    says how many, and writes nothing.
 
     \b
     Examples:
@@ -255,16 +231,12 @@ def read(
     count = len(found.changes)
     say(f"{count} verdict{'s' * (count != 1)} changed; no model was called")
     if found.altered:
-        warn(
-            f"{', '.join(found.altered)}: changed since this run was scored, so nothing was "
-            "written; repeat `harness run` or `harness judge` to score the answers again"
-        )
+        fact = f"{', '.join(found.altered)}: changed since this run was scored, so nothing was"
+        warn(f"{fact} written; repeat `harness run` or `harness judge` to score the answers again")
     for name, count in found.stale.items():
         if count:
-            warn(
-                f"judge {name}: the wording of {count} questions has changed since; to ask the new "
-                f"ones: `harness judge {run} --judge {name}`"
-            )
+            fact = f"judge {name}: the wording of {count} questions has changed since"
+            warn(f"{fact}; to ask the new ones: `harness judge {run} --judge {name}`")
     return ExitCode.DONE
 
 
@@ -276,9 +248,7 @@ class ImportChoice:
     task: str = option("Task that was answered: a name in tasks/.")
     model: str = option("Name for the model that answered; it is not called.")
     column_map: str | None = option(
-        "Column map: a name in configs/imports/, or a path. Default: found from the content.",
-        None,
-        flags="--map",
+        "Column map: a name in configs/imports/, or a path. Default: found.", None, flags="--map"
     )
     tag: str | None = options.TAG
 

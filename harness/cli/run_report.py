@@ -52,11 +52,9 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")
     if done.truncated:
-        say(
-            f"{done.truncated} of {file.planned} answers reached their limit of tokens and were "
-            f"cut; to raise it, set max_tokens in tasks/{file.run.task}.yaml of your own folder",
-            is_prose=True,
-        )
+        fact = f"{done.truncated} of {file.planned} answers reached their limit of tokens and were"
+        how = f"to raise it, set max_tokens in tasks/{file.run.task}.yaml of your own folder"
+        say(f"{fact} cut; {how}", is_prose=True)
     for line in gap_lines(file, has_remedy=True):
         warn(line)
     say("groups and more metrics: harness leaderboard --metrics")
@@ -169,10 +167,8 @@ def _remedy(gap: MissingCount, file: RunFile) -> str:
             model = f"reasoning_max_tokens in the YAML of {file.model.name}"
             return f"raise max_tokens in tasks/{file.run.task}.yaml, or {model}"
         case Reason.UNPARSED if gap.is_reply:
-            return (
-                f"such replies are kept: let another model judge (--judge {plain}/MODEL), or "
-                "write a judge of your own (docs/adding.md)"
-            )
+            other = f"let another model judge (--judge {plain}/MODEL)"
+            return f"such replies are kept: {other}, or write a judge of your own (docs/adding.md)"
         case Reason.FAILED if is_called:
             return "run the command again to retry these calls"
         case Reason.REFUSED | Reason.FILTERED if is_called:

@@ -1,8 +1,6 @@
 """Training pairs to rows of vectors, and these to a head's matrices, by the paper's margin losses.
 
-The encoder is not trained, so each sentence is encoded once for all epochs, splits and settings.
-All randomness comes from one seed: on one machine the same seed gives the same bits. Nothing here
-splits or writes.
+The encoder is not trained. On one machine the same seed gives the same bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -121,10 +119,9 @@ def train(
     seed: int,
     validation: PairExamples | None = None,
 ) -> tuple[Maps[Matrix], int]:
-    """Train float32 matrices on examples, from a seeded start; give those of one epoch, from 1.
+    """Train float32 matrices on examples; give those of one epoch, from 1, and the epoch.
 
-    It is the first of the epochs that order most of the validation examples, which must be of the
-    same vectors; without these the last one.
+    It is the first of those that order most of the validation examples, without these the last.
     """
     require("torch", extra="embed")
     vectors, back = known.vectors, None

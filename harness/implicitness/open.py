@@ -49,7 +49,7 @@ from harness.specs.tasks import ImplicitnessSpec, TaskSpec
 from harness.stats.classification import PUBLISHED_EDGES
 from harness.storage.cells import decode_json
 from harness.storage.runs import DataEntry
-from harness.storage.tables import detect_format, read_table
+from harness.storage.tables import read_any
 from harness.text.dedup import fingerprint
 
 _log = logging.getLogger(__name__)
@@ -190,13 +190,7 @@ def _key(text: object) -> str:
 
 def trained_on(path: Path) -> frozenset[str]:
     """Fingerprint the texts in a table's COLUMNS; those of a list count each."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"{path}: cannot be read ({error.strerror}); correct `trained_on:` in the scorer's YAML"
-        ) from error
-    table = read_table(str(path), data, detect_format(path.name, data, has_column=True))
+    table = read_any(path, has_column=True)
     places = [place for place, name in enumerate(table.columns) if name in COLUMNS]
     cells = [cell for place in places for cell in table.cells(place)]
     parts = [part for cell in cells for part in (cell if isinstance(cell, list) else [cell])]

@@ -1,6 +1,5 @@
 """Tables to pairs that heads are trained on, and to items that scorers are evaluated on.
 
-A pair says one thing twice, implicitly and explicitly; its negative is a pair of two meanings.
 Three layouts are read: columns of our own, those of the authors' release, and the sample format, as
 `harness build` writes it. A blank cell is an absent one, for CSV has no other.
 """
@@ -39,8 +38,7 @@ class TrainingPair:
 
     Negatives are drawn from the same `source`; a split never divides a `group`. Pairs of one
     `meaning` are never each other's negatives. `levels` has sentences of one meaning, the most
-    explicit first. `plain` is a sentence of the same register that says just what it says, of
-    another meaning. `negative` is an implicit and an explicit sentence of two meanings.
+    explicit first; `plain` and `negative` are of other meanings.
     """
 
     implicit: str

@@ -1,11 +1,10 @@
 """Probe sentences that ship to which kinds of implicitness a scorer separates from plain text.
 
 A set has eleven sentences about one topic in one register, matched in length: three plain kinds,
-which say just what they say, and eight implicit ones. Nobody may train on them. Scores in, figures
-out; nothing here writes a file.
+which say just what they say, and eight implicit ones. Nobody may train on them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +32,6 @@ EDGES: Final = PUBLISHED_EDGES[1:-1]
 """The inner edges of the published bins."""
 UPPER: Final = 1.0
 """The middle of the published scale, from which on plain text has no place."""
-PLAIN_MEAN, IMPLICIT_MEAN = "probe plain mean", "probe implicit mean"
 COLUMNS: Final = (
     *("figure", "kind", "against", "at_least", "value", "low", "high"),
     *("n", "sets", "is_weak", "scorer"),
@@ -124,22 +122,14 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
     shares = {
         row.at_least: row.value for row in rows if (row.figure, row.kind) == ("share", ALL_PLAIN)
     }
-    found |= {PLAIN_MEAN: means[ALL_PLAIN], IMPLICIT_MEAN: means[ALL_IMPLICIT]}
+    found["probe plain mean"] = means[ALL_PLAIN]
+    found["probe implicit mean"] = means[ALL_IMPLICIT]
     return found | {f"probe plain above {edge:g}": shares[edge] for edge in EDGES}
 
 
 def words(kind: str) -> str:
     """The name of a kind in words."""
     return kind.replace("_", " ")
-
-
-def scale_line(metrics: Mapping[str, float | None]) -> str:
-    """How to read single scores of a head: by the means of the probes on its card."""
-    plain, implicit = metrics.get(PLAIN_MEAN), metrics.get(IMPLICIT_MEAN)
-    means = ""
-    if plain is not None and implicit is not None:
-        means = f"; plain probe sentences score {plain:.2f} on average, implicit {implicit:.2f}"
-    return f"0 says just what it means{means}; compare groups of texts, not single sentences"
 
 
 def scores_of(scorer: Any) -> list[float]:  # noqa: ANN401 - whatever has `score`

@@ -23,13 +23,7 @@ from harness.models.encoders.encoders import Encoder, SentenceTransformers
 from harness.models.extras import require
 from harness.models.local.checkpoints import explain, folder_of
 from harness.parts import digest
-from harness.specs.implicitness import (
-    Direction,
-    Form,
-    PublishedSpec,
-    Role,
-    SentenceTransformerSpec,
-)
+from harness.specs.implicitness import Direction, Form, PublishedSpec, Role, SentenceTransformerSpec
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -89,8 +83,8 @@ def _renamed(
         facts = zip(("unknown", "missing"), (unknown, missing), strict=True)
         said = [f"{len(names)} {what} ({', '.join(names[:3])})" for what, names in facts if names]
         raise ModelError(
-            f"the state dict's encoder does not fit {model}: {'; '.join(said)}; set `encoder:` to "
-            "the model they were trained with, and list what is no weight of it in `ignore:`"
+            f"the state dict's encoder does not fit {model}: {'; '.join(said)}; correct `encoder:` "
+            "or list what is no weight of it in `ignore:`"
         )
     return placed
 
@@ -144,12 +138,9 @@ def split_weights(
     is_third = form.direction is Direction.THIRD
     used = [role for role in ROLES if role != "transfer_semantic" or is_third]
     if missing := [role for role in used if role not in keys]:
-        shapes = [f"{key} {list(tensor.shape)}" for key, tensor in weights.items()][-6:]
-        raise ModelError(
-            f"{path}: no matrix {', '.join(missing)} for the direction {form.direction} among "
-            f"{len(weights)} entries ({', '.join(shapes)}); name it in the scorer's YAML, under "
-            "`keys:`"
-        )
+        shapes = ", ".join(f"{key} {list(part.shape)}" for key, part in [*weights.items()][-6:])
+        fact = f"no matrix {', '.join(missing)} among {len(weights)} entries ({shapes})"
+        raise ModelError(f"{path}: {fact}; name it in the scorer's YAML, under `keys:`")
     found = {}
     for role in used:
         matrix = weights[keys[role]].float()
@@ -163,10 +154,7 @@ def split_weights(
     biases = {f"{LAYER.sub('', key)}.bias" for key in keys.values()}
     for key in sorted(biases & weights.keys() - used_up):
         if bool(weights[key].any()):
-            raise ModelError(
-                f"{path}: {key} is added to a feature, which the metric's formula does not do; "
-                "use weights without it"
-            )
+            raise ModelError(f"{path}: {key} is added to a feature; use weights without it")
     return maps, {key: part for key, part in weights.items() if key not in used_up | biases}
 
 
@@ -186,10 +174,8 @@ def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dic
     for role in ROLES.keys() - keys.keys():
         candidates = [key for key, name in flat.items() if name in ROLES[role]]
         if len(candidates) > 1:
-            raise ModelError(
-                f"{path}: {' and '.join(candidates)} may each be the matrix {role}; name the one "
-                "in the scorer's YAML, under `keys:`"
-            )
+            fact = f"{' and '.join(candidates)} may each be the matrix {role}"
+            raise ModelError(f"{path}: {fact}; name the one in the YAML, under `keys:`")
         if candidates:
             keys[role] = candidates[0]
     return keys

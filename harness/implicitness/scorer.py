@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ModelError
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix, distance, features, implicitness
-from harness.models.encoders.encoders import Encoder, Reading
+from harness.models.encoders.encoders import Encoder, TokenEncoder
 from harness.models.local.heads import read_arrays, write_arrays
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
@@ -110,10 +110,8 @@ class Head:
     def _features(self, embeddings: Vectors) -> list[tuple[Matrix, Matrix]]:
         """The features of each member."""
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
-            raise ModelError(
-                f"head {self.name} takes embeddings [n, {self.width}], got "
-                f"{list(embeddings.shape)}; use the encoder that it was trained on"
-            )
+            fact = f"takes embeddings [n, {self.width}], got {list(embeddings.shape)}"
+            raise ModelError(f"head {self.name} {fact}; use the encoder that it was trained on")
         rows = embeddings.astype(np.float64)
         return [features(rows, maps) for maps in self._doubles()]
 
@@ -147,17 +145,12 @@ def save_head(head: Head, path: Path) -> Path:
     }
     seen = np.array(sorted(int(one, 16) for one in head.seen), dtype=np.uint64)
     write_arrays(weights, tensors | {SEEN: seen})
+    same = ("name", "width", "form", "encoder", "encoder_digest", "digest", "card")
     file = _File(
         format=FORMAT,
-        name=head.name,
-        width=head.width,
         features=int(head.members[0].semantic.shape[1]),
         members=len(head.members),
-        form=head.form,
-        encoder=head.encoder,
-        encoder_digest=head.encoder_digest,
-        digest=head.digest,
-        card=head.card,
+        **{name: getattr(head, name) for name in same},
     )
     write_whole(described, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
     return described
@@ -311,7 +304,7 @@ class Scorer:
     def limits(self, texts: Sequence[str]) -> dict[str, Flag]:
         """Flag the texts whose score says little: CUT, or THIN, which also a cut text may be."""
         found: dict[str, Flag] = {}
-        if isinstance(self.encoder, Reading):
+        if isinstance(self.encoder, TokenEncoder):
             found |= dict.fromkeys(compress(texts, self.encoder.cut(texts)), Flag.CUT)
             found |= dict.fromkeys(compress(texts, self.encoder.unread(texts)), Flag.THIN)
         return found | dict.fromkeys(filter(is_one_word, texts), Flag.THIN)

@@ -1,9 +1,7 @@
 """Training pairs to parts that share no sentence, and negatives drawn within each part.
 
-A random split of augmented data tests on what it trained on: nearly half of the pairs that the
-metric's authors used are rewordings of one another. Here sentences with nearly the same words are
-linked, and pairs that share a group or a linked sentence; linked pairs stay in one part. Nothing
-here encodes or trains.
+A random split of augmented data tests on what it trained on. Here sentences with nearly the same
+words are linked, and pairs that share a group or a linked sentence; these stay in one part.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +20,8 @@ SHARES: Final = (8, 1, 1)
 def with_negatives(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
     """Give each pair without a negative one: its implicit sentence, another's explicit one.
 
-    The other pair has the same source and another meaning; a source with one meaning only draws
-    from all. The draw depends on the seed, the pair and its source, not on their order.
+    The other pair has another meaning and, if there is one, the same source. The draw depends on
+    the seed, the pair and its source, not on their order.
     """
     members: dict[str | None, dict[str, TrainingPair]] = {}
     for pair in sorted(pairs, key=lambda pair: (pair.explicit, pair.implicit)):
@@ -69,8 +67,7 @@ def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:
 class Split:
     """Pairs to train on, to choose the epoch by, and to test on; the last two may be empty.
 
-    `redrawn` counts given negatives that lay in another part than their pair and were replaced by
-    drawn ones; `groups` counts the linked groups, which are never divided.
+    `groups` counts the linked groups, `redrawn` given negatives that lay in another part.
     """
 
     train: tuple[TrainingPair, ...]

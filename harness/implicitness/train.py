@@ -1,8 +1,6 @@
 """Training pairs and a recipe to a head with its card, and to a comparison of forms and settings.
 
-A head is never tested on a sentence that it was trained on, nor on one nearly equal to it. Its
-baseline, word presence, knows no meaning. The ablation tries the twelve forms of the paper, or the
-settings that it swept. Nothing here reads or writes files.
+A head is never tested on a sentence that it was trained on, nor on one nearly equal to it.
 """
 
 from collections import Counter

@@ -45,7 +45,7 @@ _NOTHING = (0.0,) * 4
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a command leaves; `truncated` counts answers cut at their token limit."""
+    """A run that was written; `truncated` counts answers cut at their token limit."""
 
     folder: RunFolder
     file: RunFile
@@ -65,7 +65,7 @@ def run(plan: RunPlan) -> RunResult:
 
 
 def prepare(plan: RunPlan) -> None:
-    """Refuse a run that cannot be written, and count what is stored of it against the budget."""
+    """Refuse a run that cannot be written, and count what is stored against the budget."""
     if plan.repeat is None:
         plan.folder.check()
         charge_stored(plan)
@@ -115,7 +115,7 @@ def _carried_out(plan: RunPlan, rows: StoredRows | None) -> tuple[RunResult, set
     """The run as it is written, and the ways of retrying that would make calls.
 
     Verdicts of other judges, in `rows`, are kept if all answers are those that they read; else the
-    run is made once more without them: the answers are stored by then.
+    run is made once more without them.
     """
     others = [] if rows is None else _others(plan, plan.folder.read().judges)
     retried, changed, earlier = set[str](), list[Chunk](), iter(rows or ())
@@ -209,7 +209,6 @@ def _all_judged(
     opened: ExitStack,
     responses: ResponsesOf = lambda _: {},
 ) -> tuple[Iterable[Chunk], RunFile]:
-    """The chunks with the verdicts of more judges, and the file of the run that has these."""
     for one in setups:
         opened.enter_context(one.client or nullcontext())
         chunks = _judged(chunks, file.task, one, responses)
@@ -252,10 +251,8 @@ def ask(cases: Sequence[Case], judge: Judge, client: CachedClient | None) -> lis
     asked = [questions(case, judge) for case in cases]
     wanted = [question for part in asked for question in part]
     if wanted and client is None:
-        raise SpecError(
-            f"judge {judge.name} asks a model, which a judge given as an object cannot; "
-            "describe it in configs/judges/ (docs/adding.md)"
-        )
+        fact = f"judge {judge.name} asks a model, which a judge given as an object cannot"
+        raise SpecError(f"{fact}; describe it in configs/judges/ (docs/adding.md)")
     replies = client.answer(wanted, stage=f"judge {judge.name}") if client else {}
     return read(cases, judge, keys=[tuple(q.key for q in part) for part in asked], replies=replies)
 
@@ -307,8 +304,7 @@ class GatheredProgress:
     def __init__(self, show: Progress, planned: int = 0) -> None:
         """Report to `show`; `planned` is how many responses there are, 0 if not known."""
         self._show, self._rest = show, planned
-        self._before = dict[str, Counts]()
-        self._now = dict[str, Counts]()
+        self._before, self._now = dict[str, Counts](), dict[str, Counts]()
 
     def next_chunk(self, responses: int = 0) -> None:
         """Go on to a chunk of so many responses."""

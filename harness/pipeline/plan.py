@@ -29,7 +29,7 @@ _Digested = defstruct("_Digested", _FIELDS, rename={"is_unconditional": "is_neut
 
 
 class AnswerMode(StrEnum):
-    """A way of answering choices, as options and tables name it; exact ones come first."""
+    """A way of answering choices; exact ones come first."""
 
     LOGPROB = "logprob"
     TOP_LOGPROBS = "top_logprobs"
@@ -181,9 +181,7 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     """
     spec = task.variants[variant].choice
     laid_out = lay_out(sample, spec) if spec else ()
-    texts = [as_data(option.answer) for option in laid_out]
-    pairs = zip(laid_out, texts, strict=True)
-    return tuple(o if o.answer == text else Option(o.index, text) for o, text in pairs)
+    return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
 
 
 def subsample(
@@ -272,11 +270,10 @@ def _messages(
     known = {name: text for name, text in earlier.items() if name != before.name}
     asked = _messages(plan, cell, before, known)
     if any(turn.role == "system" and turn not in asked for turn in shown):
-        raise SpecError(
-            f"{plan.prompts.place(step.template)}: step {step.name} goes on in the conversation of "
-            f"step {before.name}, and has a system turn that this one has not; word it in "
-            f"{before.template}.system.j2, in the same words or alone"
-        )
+        fact = f"step {step.name} goes on in the conversation of step {before.name}, and has a"
+        place = f"word it in {before.template}.system.j2, in the same words or alone"
+        where = plan.prompts.place(step.template)
+        raise SpecError(f"{where}: {fact} system turn that this one has not; {place}")
     answer = Message("assistant", as_data(earlier[before.name]))
     return (*asked, answer, *(turn for turn in shown if turn.role != "system"))
 
@@ -295,11 +292,9 @@ def template_values(
         slots |= {"options": texts} | {f"option_{n}": text for n, text in enumerate(texts, 1)}
     for name in variant.reveals:
         if not sample.references.get(name):
-            raise SpecError(
-                f"tasks/{plan.run.task}.yaml: variant {cell.variant} reveals {name!r}, which "
-                f"sample {sample.id} does not have"
-                f"{did_you_mean(name, list(sample.references))}"
-            )
+            fact = f"{cell.variant} reveals {name!r}, which sample {sample.id} does not have"
+            hint = did_you_mean(name, list(sample.references))
+            raise SpecError(f"tasks/{plan.run.task}.yaml: variant {fact}{hint}")
         slots[name] = "\n".join(sample.references[name])
     wanted = _wanted(variant, step, plan.prompts)
     for phrase in wanted.intersection(plan.task.phrases):
@@ -334,18 +329,15 @@ def check_templates(plan: Plan) -> None:
             first.setdefault((sample.group, frozenset(sample.fields), len(sample.choices)), sample)
         cells = [PlannedResponse(s, name, plan.task.decodings[0]) for s in first.values()]
         if not cells:
-            raise SpecError(
-                f"variant {name}: none of the {len(plan.samples)} samples has the fields it needs "
-                f"({', '.join(variant.needs)}); leave it out, or raise --limit"
-            )
+            needs = f"has the fields it needs ({', '.join(variant.needs)})"
+            fact = f"variant {name}: none of the {len(plan.samples)} samples {needs}"
+            raise SpecError(f"{fact}; leave it out, or raise --limit")
         earlier: dict[str, str] = {}
         for step in variant.steps:
             _check_step(plan, cells, step, earlier)
             # A step that scores choices leaves no text to show.
             earlier |= {} if _is_scored(plan.task) else {step.name: step.name}
         _check_shown(plan, name)
-        for cell in cells:
-            _check_turns(plan, cell)
 
 
 def _check_step(
@@ -362,8 +354,8 @@ def _check_step(
             f"{prompts.place(step.template)}, variant {name}: slot {slot!r} is not defined "
             f"here{remedy}{did_you_mean(slot, sorted(known))}"
         )
-    for part in filled:
-        prompts.render(step.template, part)
+    for cell in cells:
+        _messages(plan, cell, step, earlier)
 
 
 def _check_shown(plan: Plan, name: str) -> None:
@@ -384,15 +376,6 @@ def _check_shown(plan: Plan, name: str) -> None:
             f"variant {name} of task {plan.run.task} {fact}, and no prompt shows it, with {files}; "
             f"put {{{{ {one} }}}} in there, or leave the variant out with --variant"
         )
-
-
-def _check_turns(plan: Plan, cell: PlannedResponse) -> None:
-    """Word every step of a planned response: SpecError for turns that do not go together."""
-    earlier = dict[str, str]()
-    for step in plan.task.variants[cell.variant].steps:
-        _messages(plan, cell, step, earlier)
-        if not _is_scored(plan.task):
-            earlier[step.name] = step.name
 
 
 def variant_digest(task: TaskSpec, variant: str, *, prompts: Prompts, name: str) -> str:

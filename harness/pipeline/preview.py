@@ -1,8 +1,7 @@
 """A plan to the calls it would take: prompts, sizes and prices, before anything is asked.
 
-Makes no call. Where a prompt shows an answer that is not there yet, a stand-in takes its place,
-once at its shortest and once at its longest. A call that two cells share is counted once, as it is
-asked; what is stored already is counted, and not paid for again.
+Where a prompt shows an answer that is not there yet, a stand-in takes its place, once at its
+shortest and once at its longest. A call that two cells share is counted once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,10 +40,7 @@ CALLS = (*KIND, *COUNTS, "stored", *USD, *SHOWN)
 
 
 class Asked(NamedTuple):
-    """A call that a run would make: of whose model, for whom, in what variant, of what sample.
-
-    `longest` and `shortest` are one request where every word of its prompt is known.
-    """
+    """A call that a run would make; its requests are one where the whole prompt is known."""
 
     client: CachedClient
     asker: str
@@ -62,10 +58,7 @@ class Asked(NamedTuple):
 def preview(
     plan: Plan, client: CachedClient | None, cells: Sequence[PlannedResponse]
 ) -> list[list[Call]]:
-    """The calls of some planned responses, with short stand-ins for answers that are not stored.
-
-    Without a client none is stored.
-    """
+    """The calls of some planned responses, with short stand-ins for answers that are not stored."""
 
     def answer(asked: Sequence[Request], wave: int) -> dict[str, Response]:
         known = client.stored(asked) if client else {}
@@ -85,19 +78,13 @@ def requests_of(calls: Sequence[Call]) -> list[tuple[Request, Request]]:
 
 def _at_longest(asked: Request, earlier: Sequence[Call]) -> Request:
     """A request in which stand-ins for earlier answers are as long as these may be."""
-    padded = {
-        words: words.ljust(
-            max(before.decoding.max_tokens * CHARACTERS_A_TOKEN, len(words) + 1), "."
-        )
-        for before, response in earlier
-        if response.texts == ((words := _stand_in(before)),)
-    }
-    shown = [words for words in padded if any(words in turn.content for turn in asked.messages)]
-    for words in shown:
-        turns = (
-            replace(t, content=t.content.replace(words, padded[words])) for t in asked.messages
-        )
-        asked = replace(asked, messages=tuple(turns))
+    for before, response in earlier:
+        words, size = _stand_in(before), before.decoding.max_tokens * CHARACTERS_A_TOKEN
+        if response.texts == (words,):
+            long = words.ljust(max(size, len(words) + 1), ".")
+            turns = (replace(t, content=t.content.replace(words, long)) for t in asked.messages)
+            messages = tuple(turns)
+            asked = asked if messages == asked.messages else replace(asked, messages=messages)
     return asked
 
 
@@ -154,10 +141,7 @@ def budget_of(plan: RunPlan | JudgePlan) -> Budget | None:
 
 
 def charge_stored(plan: RunPlan | JudgePlan) -> None:
-    """Count all that is stored of a run against the budget before its first new call.
-
-    Replies to judges, or to later steps, would else count only after new calls of earlier ones.
-    """
+    """Count all that is stored of a run against the budget before its first new call."""
     for asked in planned_calls(plan) if budget_of(plan) else ():
         for client, own in by_client(asked):
             client.count([one.longest for one in own])
@@ -249,10 +233,7 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 
 def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, dict[str, float]]:
-    """How the tokenizer of a local model reads a task's choices, by variant.
-
-    `checkpoints` is the folder of fetched checkpoints.
-    """
+    """How the tokenizer of a local model reads a task's choices, by variant."""
     tokenizer = open_spec(spec, checkpoints).tokenizer
     asked: dict[str, list[Request]] = {name: [] for name in plan.run.variants}
     for cell in plan.cells:

@@ -44,8 +44,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 class RunPlan:
     """A run ready to be answered and judged; nothing has been asked yet.
 
-    `sources` are the tables that it reads. `inputs` is what a repeat is recognised by, None where
-    it is not. Of a run that is recognised there is `repeat`, and nothing is carried out.
+    `sources` are the tables that it reads, `inputs` what a repeat is recognised by, if it can be.
+    Of one that is recognised there is `repeat`, and nothing is carried out.
     """
 
     plan: Plan
@@ -90,10 +90,7 @@ class _Parts(NamedTuple):
 
 
 def resolve(workspace: Workspace, options: RunOptions, *, is_shown_again: bool = False) -> RunPlan:
-    """The plan of a run: its task, samples, planned responses, model and judges.
-
-    With `is_shown_again` an unchanged run is recognised, and its plan has nothing but its end.
-    """
+    """The plan of a run; with `is_shown_again` that of an unchanged run has nothing but its end."""
     parts, known = _parts(workspace, options), None
     if is_shown_again and not workspace.terms.budget:
         known = _recognised(workspace, parts, _retry(workspace))
@@ -101,16 +98,12 @@ def resolve(workspace: Workspace, options: RunOptions, *, is_shown_again: bool =
 
 
 def unchanged(workspace: Workspace, options: RunOptions) -> RunPlan | None:
-    """The plan of a run that is as it was written, which has nothing but its end; else None.
-
-    What it cost counts against no budget, and no server is asked whether it is there.
-    """
+    """The end of a run that is as it was written, else None; no server is asked."""
     space = replace(workspace, terms=replace(workspace.terms, budget=None, is_offline=True))
     return _recognised(space, _parts(space, options), _retry(workspace))
 
 
 def _retry(workspace: Workspace) -> Retry:
-    """Which stored failures would be asked again."""
     return "none" if workspace.is_offline else workspace.terms.retry
 
 
@@ -121,10 +114,9 @@ def _parts(workspace: Workspace, options: RunOptions) -> _Parts:
     if isinstance(options.model, str):
         spec = workspace.registry.load("configs/models", options.model, options.backend)
     elif not _NAME.fullmatch(options.model.name):
-        raise SpecError(
-            f"model {options.model.name!r}: give it a name of letters, digits, dots, dashes, plus "
-            "signs and underscores that begins with a letter or digit"
-        )
+        rule = "letters, digits, dots, dashes, plus signs and underscores"
+        first = "that begins with a letter or digit"
+        raise SpecError(f"model {options.model.name!r}: give it a name of {rule} {first}")
     # A name that is given twice is one judge; two objects of one name are refused.
     given = options.judges or task.judges
     judges = tuple({j if isinstance(j, str) else id(j): j for j in given}.values())
@@ -134,7 +126,6 @@ def _parts(workspace: Workspace, options: RunOptions) -> _Parts:
 
 
 def _recognised(workspace: Workspace, parts: _Parts, retry: Retry) -> RunPlan | None:
-    """The end of the run that these options made, if nothing differs since."""
     name, spec = parts.options.model, parts.spec
     place = workspace.results / "runs" / parts.options.task / str(name)
     if not isinstance(name, str) or not _is_known_by_files(parts):
@@ -188,7 +179,6 @@ def _inputs(
 
 
 def _words(workspace: Workspace, parts: _Parts, task: TaskSpec) -> dict[str, str]:
-    """The digest of each variant that is asked, of the task as the model is asked it."""
     of = partial(planning.variant_digest, prompts=workspace.registry.prompts)
     return {name: of(task, name, name=parts.options.task) for name in parts.options.variants}
 
@@ -226,7 +216,6 @@ def _resolved(workspace: Workspace, parts: _Parts) -> RunPlan:
 def _model(
     workspace: Workspace, parts: _Parts, samples: Sequence[Sample], chosen: Sequence[Sample]
 ) -> tuple[Model, TaskSpec]:
-    """The model that is asked, and the task as it is asked of it."""
     options = parts.options
     as_asked = partial(planning.with_mode, parts.task, wanted=options.answers)
     if not isinstance(options.model, str):
@@ -306,7 +295,7 @@ def resolve_stored(
 def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
     """The plan of reading a stored run again, as its task and its judges read answers today.
 
-    Its records need not be whole: reading again mends verdicts, and refuses what else was changed.
+    Its records need not be whole: reading again mends verdicts.
     """
     file, records = folder.read(), StoredRows.whole(folder, is_checked=False)
     today = workspace.registry.load("tasks", file.run.task)
@@ -333,32 +322,24 @@ def stored_responses(
     keys = step_keys(records)
     responses = ledger.find(keys)
     if lost := [key for key in keys if key not in responses]:
+        fact = f"are not in the calls ledger (first: {lost[0][:12]})"
         raise StoreError(
-            f"{len(lost)} responses of this run are not in the calls ledger (first: "
-            f"{lost[0][:12]}); copy its folder back, or repeat the run"
+            f"{len(lost)} responses of this run {fact}; copy its folder back, or repeat the run"
         )
     if gone := sorted({record.variant for record in records} - set(task.variants)):
-        raise StoreError(
-            f"the task no longer has the variants {', '.join(gone)} of this run; put them back "
-            "into its YAML"
-        )
+        fact = f"the task no longer has the variants {', '.join(gone)} of this run"
+        raise StoreError(f"{fact}; put them back into its YAML")
     return responses
 
 
 def resolve_choices(workspace: Workspace, options: RunOptions) -> tuple[Plan, LocalSpec]:
-    """What a run of a local model would ask by log-probability, and the model's spec.
-
-    No weights are opened, and no back end need be installed.
-    """
+    """What a run of a local model would ask by log-probability, and the model's spec."""
     parts = _parts(workspace, options)
     if not isinstance(spec := parts.spec, LocalSpec) or not parts.task.has_choices:
-        raise SpecError(
-            f"task {options.task}, model {options.model}: name a task with choices (docs/tasks.md) "
-            "and a model of kind transformers or vllm, for a server one with the checkpoint it "
-            "serves"
-        )
+        kinds = "and a model of kind transformers or vllm"
+        fact = f"task {options.task}, model {options.model}: name a task with choices {kinds}"
+        raise SpecError(f"{fact} (docs/choices.md)")
     task = planning.with_mode(parts.task, frozenset({Mode.CHOOSE}), None, model="any")
     samples = _limited(workspace, parts, workspace.read(parts.source))
-    return _plan_of(
-        workspace, parts.options, task, samples, parts.source.entry, ("any", "any")
-    ), spec
+    data, digests = parts.source.entry, ("any", "any")
+    return _plan_of(workspace, parts.options, task, samples, data, digests), spec

@@ -116,10 +116,7 @@ def build_model(workspace: Workspace, name: str, spec: ModelSpec, context: TaskC
 
 
 def shared(workspace: Workspace, name: str, spec: ModelSpec) -> Model:
-    """The model of a spec that knows no task: the one that another run has open, where they share.
-
-    So its weights are loaded once, and freed with the last run that has it.
-    """
+    """The model of a spec that knows no task: the one that another run has open, if any."""
     opened = workspace.opened
     if opened is None or not isinstance(spec, HostedSpec | LocalSpec):
         return workspace.registry.model(name, spec)
@@ -137,23 +134,19 @@ def resolved(workspace: Workspace, model: Model, spec: ModelSpec) -> Model:
         model.resolve()
         return model
     except ModelError as error:
-        why, failed = of_model(model.name, error), error
-    is_auto = isinstance(spec, OpenAISpec) and spec.model == "auto"
-    is_away = workspace.is_offline or isinstance(failed, NoServerError)
-    known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
-    if is_auto and is_away and len(known) == 1:
-        said = "%s; taken for %s, whose answers are stored"
-        _log.warning(said, why, known[0], extra={"is_once": True})
-        stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
-        if workspace.opened is not None:
-            workspace.opened[model.name] = stored
-        return stored
-    if is_auto and workspace.is_offline:
-        why = (
-            f"{failed}; or, to work offline, name the model in configs/models/{model.name}.yaml "
-            "instead of auto"
-        )
-    raise type(failed)(why) from failed
+        why = of_model(model.name, error)
+        is_away = workspace.is_offline or isinstance(error, NoServerError)
+        known = sorted(Ledger(workspace.results / "calls" / model.name).identities())
+        is_auto = isinstance(spec, OpenAISpec) and spec.model == "auto"
+        if not (is_auto and is_away and len(known) == 1):
+            named = f"; or name the model in configs/models/{model.name}.yaml instead of auto"
+            raise type(error)(why + named * (is_auto and workspace.is_offline)) from error
+    said = "%s; taken for %s, whose answers are stored"
+    _log.warning(said, why, known[0], extra={"is_once": True})
+    stored = OfflineModel(model.name, model.kind, known[0], model.modes, why=why)
+    if workspace.opened is not None:
+        workspace.opened[model.name] = stored
+    return stored
 
 
 def trained_folder(
@@ -190,10 +183,8 @@ def _trained(
     classifier = read_trained(folder, model=name, task=task)
     encoder = workspace.registry.encoder(spec.encoder) if isinstance(spec, SklearnSpec) else None
     if classifier.card.recipe != (today := recipe(spec, encoder)):
-        raise ModelError(
-            f"{folder}: trained as {classifier.card.recipe!r}, and the YAML of {name} now says "
-            f"{today!r}; train it again, or put the YAML back"
-        )
+        fact = f"trained as {classifier.card.recipe!r}, and the YAML of {name} now says {today!r}"
+        raise ModelError(f"{folder}: {fact}; train it again, or put the YAML back")
     labels = LabelQuestions.of(context.task, context.samples, model=name).labels
     check_fit(classifier, labels, context.asked)
     return classifier
@@ -218,10 +209,8 @@ def check_judges(workspace: Workspace, options: RunOptions, task: TaskSpec) -> N
     taken = workspace.registry.names("configs/judges")
     for own in (one.name for one in options.judges if not isinstance(one, str)):
         if names.count(own) > 1 or own in taken or not re.fullmatch(r"[\w.+-]+", own):
-            raise SpecError(
-                f"judge {own!r} is an object: give it a name of letters, digits, `.+-_` that no "
-                "other judge has"
-            )
+            own_name = "give it a name of letters, digits, `.+-_` that no other judge has"
+            raise SpecError(f"judge {own!r} is an object: {own_name}")
     steps = {step.name for variant in task.variants.values() for step in variant.steps}
     for judge in options.labels:
         spec = workspace.registry.load("configs/judges", judge.name)
@@ -245,10 +234,9 @@ def set_up_judges(
             setup = _set_up(workspace, JudgeLabel.parse(judge), options.judge_model)
             is_self = setup.client and setup.entry.identity == tested.identity
             if is_self and not options.is_self_judge_allowed:
-                raise SpecError(
-                    f"judge {judge} would ask {setup.entry.asks}, the model under test; choose "
-                    "another with --judge-model, or add --allow-self-judge"
-                )
+                fact = f"judge {judge} would ask {setup.entry.asks}, the model under test"
+                other = "choose another with --judge-model, or add --allow-self-judge"
+                raise SpecError(f"{fact}; {other}")
         else:
             JudgeRecipe.parse(judge.recipe)
             facts = (judge.name, judge.metric, judge.recipe)
@@ -256,8 +244,8 @@ def set_up_judges(
         setups.append(setup)
     if options.judge_model and not any(setup.client for setup in setups):
         names = ", ".join(setup.entry.name for setup in setups)
-        fact = f"--judge-model {options.judge_model}: none of the judges {names} asks a model"
-        raise SpecError(f"{fact}; leave it out")
+        fact = f"none of the judges {names} asks a model; leave it out"
+        raise SpecError(f"--judge-model {options.judge_model}: {fact}")
     return tuple(setups)
 
 
@@ -275,21 +263,18 @@ def ready_judges(
     SpecError where a question needs what the samples lack; warns of judges of another language.
     """
     registry, scorer = workspace.registry, task.implicitness.scorer if task.implicitness else ""
-    names = [label.name for label in options.labels]
-    specs: dict[str, object] = {f"judge {n}": registry.load("configs/judges", n) for n in names}
+    specs: dict[str, object] = {
+        f"judge {label}": registry.load("configs/judges", label.name) for label in options.labels
+    }
     if scorer in registry.names("configs/scorers"):
         specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
     for name, spec in specs.items():
-        languages: tuple[str, ...] = getattr(spec, "languages", ())
+        reads: tuple[str, ...] = getattr(spec, "languages", ())
         texts = (text for sample in samples for text in sample.fields.values())
-        if (why := mismatch(languages, language, texts)) is not None:
-            _log.warning(
-                "%s reads %s, and the data is %s: its values may mean nothing there; choose one "
-                "that reads this language, or correct `languages` in its YAML or `language` in "
-                "that of the data",
-                *(name, ", ".join(languages), why),
-                extra={"is_once": True},
-            )
+        if (why := mismatch(reads, language, texts)) is not None:
+            said = "%s reads %s, and the data is %s: its values may mean nothing there; correct "
+            said += "`languages` in its YAML or `language` in that of the data, or choose another"
+            _log.warning(said, name, ", ".join(reads), why, extra={"is_once": True})
     setups = set_up_judges(workspace, options, tested=tested)
     for setup in setups if not task.has_choices else ():
         if setup.entry.asks:
@@ -301,8 +286,7 @@ def _set_up(workspace: Workspace, label: JudgeLabel, judge_model: str | None) ->
     spec = workspace.registry.load("configs/judges", label.name)
     own = asked_model(spec)
     if own is None and label.model:
-        fact = f"judge {label}: {label.name} asks no model"
-        raise SpecError(f"{fact}; name it without /{label.model}")
+        raise SpecError(f"judge {label}: {label.name} asks no model; leave out /{label.model}")
     asked = (label.model or judge_model or own) if own else None
     model = _judge_model(workspace, asked, spec, judge=label) if asked else None
     label = replace(label, model=None if asked == own else asked)
@@ -343,10 +327,8 @@ def smoke_test_judges(plan: Plan, judges: Sequence[JudgeSetup]) -> None:
         if setup.entry.asks is None and not plan.task.has_choices:
             _try(setup, plan.task, plan.run.task, plan.samples)
         if setup.key_error is not None:
-            raise ModelError(
-                f"judge {setup.entry.name}: {setup.key_error}, or have another model judge with "
-                "--judge-model"
-            )
+            other = "or have another model judge with --judge-model"
+            raise ModelError(f"judge {setup.entry.name}: {setup.key_error}, {other}")
 
 
 def _try(setup: JudgeSetup, task: TaskSpec, name: str, samples: Iterable[Sample]) -> None:
@@ -371,10 +353,8 @@ def _chance(judge: Judge, default: UnsetType | None) -> float | UnsetType | None
     if chance is None or chance is UNSET:
         return chance
     if isinstance(chance, bool) or not isinstance(chance, int | float) or not isfinite(chance):
-        raise SpecError(
-            f"judge {judge.name}: `chance` is {chance!r}; give the number that a blind answer gets "
-            f"on {judge.metric}, or leave it out"
-        )
+        number = f"give the number that a blind answer gets on {judge.metric}, or leave it out"
+        raise SpecError(f"judge {judge.name}: `chance` is {chance!r}; {number}")
     return float(chance)
 
 
@@ -383,8 +363,6 @@ def _judge_model(workspace: Workspace, asked: str, spec: JudgeSpec, *, judge: Ju
     model = shared(workspace, asked, model_spec)
     wanted = Mode.EMBED if isinstance(spec, CosineSpec) else Mode.GENERATE
     if wanted not in model.modes:
-        raise SpecError(
-            f"judge {judge} asks {asked} to {wanted}, which a model of kind {model.kind} cannot; "
-            "choose another in the judge's YAML or with --judge-model (docs/models.md)"
-        )
+        fact = f"asks {asked} to {wanted}, which a model of kind {model.kind} cannot"
+        raise SpecError(f"judge {judge} {fact}; choose another with --judge-model (docs/models.md)")
     return resolved(workspace, model, model_spec)

@@ -5,7 +5,6 @@ wrote. Each training is in a folder of its own, weights and card. A grid is a lo
 each evaluated as a run of its own; what is trained and stored is not done again.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +47,6 @@ from harness.storage.runs import DataEntry
 from harness.text.dedup import LIKENESS, nearest_originals
 from harness.workspace import Workspace
 
-_log = logging.getLogger(__name__)
 BASE = "base"
 """The entry of a card's versions that names the checkpoint which the training began with."""
 EVERY, OVERSAMPLED = "all", "oversampled"
@@ -120,14 +118,10 @@ def read_lesson(workspace: Workspace, options: TrainOptions) -> Lesson:
     known = workspace.registry.names("tasks")
     own = [name for name in options.augment if name in known]
     methods = [name for name in options.augment if name not in own]
-    has_made = bool(methods)
-    samples, data, table = training_samples(workspace, task, name=options.task, with_made=has_made)
+    samples, data, table = training_samples(
+        workspace, task, name=options.task, with_made=bool(methods)
+    )
     kept = _with_made(samples, table, methods)
-    if EVERY in methods and not any(MADE in one.flags for one in kept):
-        _log.warning(
-            "--augment %s adds no row: no made row of this table has a label of task %s",
-            *(EVERY, options.task),
-        )
     for name in own:
         copies, path = _copies(workspace, name, options.task, samples)
         kept = [*kept, *copies]

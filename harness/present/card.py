@@ -9,7 +9,7 @@ from math import inf, isnan
 from typing import Any
 
 from harness.analysis.boards.ranked import CONTROL
-from harness.analysis.flags import RateQuery, positive_labels, sample_cells
+from harness.analysis.flags import RateQuery, positive_labels
 from harness.analysis.rates import PRECISION, point_words
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
@@ -22,25 +22,8 @@ from harness.storage.frames import load
 from harness.storage.runs import RunFolder
 from harness.storage.signature import short_labels
 
-MOST_GROUPS, LEVEL = 20, 0.05
+LEVEL = 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
-_OURS = ("label", "perturbed_from", "perturbed_by", "keeps_meaning")
-
-
-def card_columns(folder: RunFolder) -> tuple[str, ...]:
-    """The kept columns of two to twenty values, by which a card splits rates without --by."""
-    cells, found = sample_cells(folder), []
-    known = load([folder], "samples", ["sample", "gold"])
-    gold = known.set_index(known["sample"].astype(object))["gold"]
-    for name in cells:
-        own = cells[name].explode().dropna()
-        is_ours = name in _OURS or re.fullmatch(r"order\d+", name) is not None
-        # Groups that are the labels under other names have a rate each, that of all texts.
-        labels = set(zip(own, gold.loc[own.index], strict=True))
-        is_label = len(labels) == own.nunique() == len({label for _, label in labels})
-        if 2 <= own.nunique() <= MOST_GROUPS and not is_ours and not is_label:
-            found.append(name)
-    return tuple(found)
 
 
 def card_markdown(

@@ -1,8 +1,7 @@
 """What commands print: results on stdout as tables or JSON, messages and progress on stderr.
 
-Rich lays out tables, colours and the live line. Text of models and data is shown as it is, never
-read as markup, and without what a terminal would obey. Only on a terminal, or with COLUMNS set,
-are lines wrapped and wide tables split.
+Text of models and data is shown as it is, never read as markup, and without what a terminal would
+obey. Only on a terminal, or with COLUMNS set, are lines wrapped and wide tables split.
 """
 
 import json
@@ -39,15 +38,11 @@ _FEWEST_COLUMNS, _GAP, _NARROWEST_TEXT = 20, 2, 16
 _NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
 ATTENTION = "yellow"
 
-
 Cell = str | int | float | tuple[float | None, float | None] | None
 
 
 def prepare_streams() -> None:
-    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text.
-
-    Else the next file that is opened would be taken for stdout, and receive what is printed.
-    """
+    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -107,7 +102,9 @@ def say(text: str, *, is_prose: bool = False) -> None:
 
 
 def warn(message: str) -> None:
-    """Print one message on stderr, above the live line; a stderr that is closed ends no command."""
+    """Print a message, if any, on stderr, above the live line; a closed one ends no command."""
+    if not message:
+        return
     text = wrapped(for_display(message), screen_width(sys.stderr))
     with suppress(OSError):
         if not _is_live():
@@ -148,7 +145,7 @@ def show_json(value: object) -> None:
 
 
 def show_json_rows(rows: Iterable[object]) -> None:
-    """Print a list as `show_json` does, row by row as they come."""
+    """Print a list as `show_json` does, row by row."""
     mark = "["
     for row in rows:
         sys.stdout.write(f"{mark}\n  " + _json(row).replace("\n", "\n  "))
@@ -316,10 +313,7 @@ def _stderr() -> "Console":
 
 
 class ProgressLine:
-    """Shows the progress of a stage: a live line on a terminal, else a plain line now and then.
-
-    The live line has the time left; it is erased when its stage ends.
-    """
+    """Shows the progress of a stage: a live line on a terminal, else a plain line now and then."""
 
     _line: "Progress | None" = None  # of the process: a terminal has one
 
@@ -348,10 +342,7 @@ class ProgressLine:
         failed: int = 0,
         spent_usd: float | None = None,
     ) -> None:
-        """Show that `done` of the `total` calls or texts of a stage are done, `failed` of them.
-
-        `spent_usd` is what the calls of this stage have cost so far.
-        """
+        """Show that `done` of `total` calls or texts are done, `failed` of them, for how much."""
         name, now = f"{self._run}{stage}", time.monotonic()
         is_new, self._stage = name != self._stage, name
         self._spent[name] = spent_usd or 0.0
@@ -372,18 +363,10 @@ class ProgressLine:
             return
         if ProgressLine._line is None:
             count = "{task.description} {task.completed}/{task.total}"
-            columns = (
-                TextColumn(count, markup=False),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[facts]}"),
-            )
-            line = Progress(
-                *columns,
-                console=_stderr(),
-                transient=True,
-                redirect_stdout=False,
-                speed_estimate_period=600,
-            )
+            columns = (count, TimeRemainingColumn(), "{task.fields[facts]}")
+            shown = [TextColumn(c, markup=False) if isinstance(c, str) else c for c in columns]
+            how: dict[str, Any] = {"console": _stderr(), "transient": True}
+            line = Progress(*shown, redirect_stdout=False, speed_estimate_period=600, **how)
             line.add_task(words, total=total, facts="")
             line.start()
             ProgressLine._line = line

@@ -305,14 +305,16 @@ def read_file(path: Path, *, quotes: Quotes | None = None) -> Table:
     return read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
 
 
+def read_any(path: str | Path, *, has_column: bool) -> Table:
+    """The rows of a file, by its name and its content; DataError where it cannot be read."""
+    data = _read_bytes(Path(path))
+    return read_table(str(path), data, detect_format(str(path), data, has_column=has_column))
+
+
 def column_of(
     table: Table, name: str | None, *, where: str, option: str = "--column"
 ) -> list[object]:
-    """The cells of the column of this name, by default `text`.
-
-    Raises DataError where no column or more than one has the name, and where no cell of --column is
-    a text.
-    """
+    """The cells of a column, by default `text`; DataError unless there is one, of texts."""
     wanted = TEXT if name is None else name
     indices = [index for index, column in enumerate(table.columns) if column == wanted]
     if len(indices) != 1:
@@ -335,8 +337,7 @@ def column_of(
 def extended(table: Table, added: Sequence[Column], target: FileFormat) -> bytes:
     """A file of the table's rows with further columns, in its own format or another.
 
-    JSON lines and Parquet columns keep their form, CSV and TSV cells their text; plain lines become
-    CSV. Text that comes into CSV or TSV from another format is made formula-safe.
+    Plain lines become CSV. Text that comes into CSV or TSV from elsewhere is made formula-safe.
     """
     for column in added:
         if column.name in table.columns:

@@ -75,13 +75,6 @@ def test_no_pair_is_of_one_text_and_none_is_drawn_twice() -> None:
     assert apart.min() > 0
 
 
-def test_equal_texts_are_never_paired() -> None:
-    found = row(["the same"] * 5 + ["another"])
-
-    assert (found.n, found.different, found.pairs) == (6, 2, 1)
-    assert (found.distance_mean or 0) > 0
-
-
 @each(
     ("text", "reason"),
     [

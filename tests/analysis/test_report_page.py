@@ -64,14 +64,6 @@ def test_the_title_stands_over_the_page_before_its_data_is_read(page: str) -> No
     assert "@@" not in before_the_data
 
 
-def test_what_was_asked_names_the_data_in_words(page: str) -> None:
-    lines = section(data_of(page), "asked")["lines"]
-
-    trial = " Data: 36 samples of the program's own, for trying and not for measuring. "
-    assert any(trial in line for line in lines)
-    assert not any("sample:" in line for line in lines)
-
-
 def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data() -> None:
     run = run_of([], data=DataEntry("mine", "sample", "sample:d1", {"mine.jsonl": "0" * 64}))
     data = structs.replace(run.task.data, files=(), map=None, choices={}, reader="samples_jsonl")

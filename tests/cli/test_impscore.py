@@ -103,14 +103,6 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
     assert [row["value"] for row in json.loads(done.stdout)["rows"]] == expected
 
 
-@pytest.mark.parametrize("name", ["", " "])
-def test_a_column_without_a_name_is_refused(
-    name: str, home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert impscore(home, "score", "texts.csv", "--as", name) == 2
-    assert f"--as {name!r}: give the new column a name" in capfd.readouterr().err
-
-
 def test_a_column_of_mixed_types_is_flagged_row_by_row(
     home: Toy, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +135,7 @@ def test_json_with_a_file_prints_the_summary_alone(
         ("evaluate", "lines.txt", [], "plain lines, which have no columns"),
         ("score", "list.json", [], "list.json: begins with '['"),
         ("score", "texts.csv", ["--column", "txt"], "no column 'txt'; did you mean text?"),
+        ("score", "texts.csv", ["--as", " "], "--as ' ': give the new column a name"),
         ("score", "texts.csv", ["--as", "id"], "there is a column 'id' already"),
         ("score", "texts.csv", ["-o", "out.doc"], "the ending of the name sets the format"),
         ("score", "texts.csv", ["-o", "out"], "the ending of the name sets the format"),

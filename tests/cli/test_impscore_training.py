@@ -103,16 +103,6 @@ def test_a_grid_writes_each_combination_and_is_drawn_again(
     assert "gamma 2" in said
 
 
-def test_figures_stand_beside_how_many_they_are_of(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(home, "train") == 0
-
-    told = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["test", "pairs", "4"] in told
-    assert ["test", "graded", "2"] in told
-
-
 @pytest.mark.parametrize("command", ["train", "ablate"])
 @pytest.mark.parametrize("place", ["out", "out/below"])
 def test_a_file_in_place_of_the_folder_is_told_before_any_work(
@@ -129,17 +119,6 @@ def test_a_file_in_place_of_the_folder_is_told_before_any_work(
 def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(home, "train", "--name", "../mine") == 2
     assert "--name '../mine': use only letters" in capsys.readouterr().err
-
-
-@pytest.mark.slow  # 12 trainings
-def test_an_ablation_as_json_says_what_it_was_made_of(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(home, "ablate", "--runs", "1", "--json") == 0
-
-    rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 12
-    assert rows[0]["data"].startswith("pairs.jsonl@")
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_a_cell_that_fails_stops_no_other(toy: Toy, stub: StubServer, capsys: Li
     assert [path.parts[-2] for path in toy.runs()] == ["alpha", "oracle"]
     assert "toy, shut: failed: " in found.err
     assert "NO_SUCH_KEY" in found.err
-    assert "1 of 3 runs of the plan are not done" in found.err
+    assert "1 of 3 runs are not done" in found.err
     assert "toy, base: accuracy" in found.out or "toy: accuracy" in found.out
 
 
@@ -379,4 +379,4 @@ def test_a_run_that_cannot_go_on_stays_on_the_board_as_it_was_stored(
     assert b"beta" in before
     assert board.read_bytes() == before
     err = capsys.readouterr().err
-    assert "toy, beta: failed, see above; the leaderboard has its run as it was stored" in err
+    assert "the leaderboard has these as they were stored before: toy, beta" in err

@@ -53,7 +53,7 @@ def test_scores_are_drawn_by_what_is_asked_and_written_beside(
         (["forest", "-o", "a.gif"], "-o: the ending '.gif': give .pdf, .svg or .png"),
         (["forest", "-o", "a.svg"], "no run below"),
         (["impscore-5", "-o", "a.svg"], "name one or more files"),
-        (["impscore-5", "none.csv", "-o", "a.svg"], "none.csv: cannot be read"),
+        (["impscore-5", "none.csv", "-o", "a.svg"], "none.csv: no such file"),
     ],
 )
 def test_mistakes_are_told_in_one_line(

@@ -85,14 +85,6 @@ def test_texts_the_scorer_was_trained_on_are_flagged_and_reported(
     assert "leave them out" in caplog.text
 
 
-def test_of_texts_it_was_not_trained_on_nothing_is_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    measured(sample("a", "It rains."))
-
-    assert caplog.text == ""
-
-
 def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

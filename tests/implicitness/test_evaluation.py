@@ -2,7 +2,7 @@
 
 import pytest
 from support.each import each
-from support.impscore_heads import random_head, random_scorer, telling_scorer
+from support.impscore_heads import random_head, telling_scorer
 
 from harness.implicitness.evaluate import evaluate
 from harness.implicitness.pairs import Item, Items
@@ -105,17 +105,6 @@ def test_choices_are_right_where_the_nearest_in_meaning_is_the_answer() -> None:
 
     assert (found.value, found.n, found.missing) == ((1 + 0 + 0.5) / 3, 3, 1)
     assert found.chance == pytest.approx((1 / 3 + 1 / 3 + 1 / 2 + 1 / 2) / 4)
-
-
-def test_the_order_of_the_items_changes_no_interval_and_the_scorer_is_named() -> None:
-    items = Items(rankings=tuple(ranking(f"a{n}", "b", f"c{n}", topic=f"t{n}") for n in range(9)))
-
-    turned = Items(rankings=items.rankings[::-1])
-
-    first, again = (evaluate(some, random_scorer()) for some in (items, turned))
-
-    assert first.measured.equals(again.measured)
-    assert first.scorer == random_scorer().signature
 
 
 @pytest.mark.parametrize(

@@ -46,17 +46,6 @@ def test_a_head_comes_back_as_it_was(form: Form, tmp_path: Path) -> None:
     assert (again.implicitness(ROWS) == head.implicitness(ROWS)).all()
 
 
-def test_texts_a_head_has_seen_are_written_in_one_order(tmp_path: Path) -> None:
-    from safetensors.numpy import load_file
-
-    seen = frozenset(fingerprint(str(number)) for number in range(50))
-
-    save_head(replace(random_head(), seen=seen), tmp_path / "mine")
-
-    written = load_file(tmp_path / "mine.safetensors")["seen"].tolist()
-    assert written == sorted(int(one, 16) for one in seen)
-
-
 def test_an_ensemble_has_the_mean_of_its_members() -> None:
     head = random_head(seeds=(0, 1, 2))
     single = [random_head(seeds=(seed,)) for seed in (0, 1, 2)]

@@ -22,7 +22,6 @@ from harness.implicitness.probe import (
     probe_texts,
     probes,
     refuse_probes,
-    scale_line,
 )
 from harness.implicitness.scorer import load_head
 from harness.lazy import DataFrame
@@ -132,16 +131,6 @@ def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
 
     assert figures == pytest.approx(card_figures(scores))
     assert set(stages) == {"probes"}
-
-
-def test_scores_are_read_by_the_means_of_the_card() -> None:
-    known = {"probe plain mean": 0.45, "probe implicit mean": 0.92}
-
-    assert scale_line(known) == (
-        "0 says just what it means; plain probe sentences score 0.45 on average, implicit "
-        "0.92; compare groups of texts, not single sentences"
-    )
-    assert "probe sentences" not in scale_line({})
 
 
 def test_the_table_of_the_page_is_of_the_head_that_ships() -> None:

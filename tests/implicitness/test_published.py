@@ -11,7 +11,6 @@ from support.impscore_heads import plain_distance, plain_implicitness, random_ma
 from support.packages import needs
 from support.tiny_mpnet import (
     MOST_TOKENS,
-    PUBLISHED_SHAPE,
     WIDTH,
     Released,
     mean_vectors,
@@ -79,24 +78,6 @@ def test_every_form_gives_the_scores_of_plain_numpy(
     assert distances[0].value == pytest.approx(
         plain_distance(unit[0], unit[1], maps, form), rel=1e-6, abs=1e-6
     )
-
-
-@pytest.mark.slow
-def test_the_published_shape_gives_the_scores_of_plain_numpy_in_every_form(tmp_path: Path) -> None:
-    stock = write_mpnet(tmp_path / "stock", shape=PUBLISHED_SHAPE)
-    tuned = write_mpnet(tmp_path / "tuned", shape=PUBLISHED_SHAPE, seed=1)
-    rows = mean_vectors(tuned, TEXTS).double().numpy()
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    for form in FORMS:
-        maps = random_maps(768, form=form, k=64)
-        folder = write_released(tmp_path / "it", maps, tuned=tuned)
-        scorer = opened(folder, stock, form=structs.asdict(form))
-
-        found = [*scores(scorer), scorer.distances([(TEXTS[0], TEXTS[1])])[0].value]
-
-        plain = [plain_implicitness(row, maps, form) for row in unit]
-        apart = plain_distance(unit[0], unit[1], maps, form)
-        assert found == pytest.approx([*plain, apart], rel=1e-6, abs=1e-6)
 
 
 def vars_of(form: Form) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from support.impscore_heads import random_head, random_scorer
 
 from harness.errors import ModelError
 from harness.implicitness.formula import FORMS
-from harness.implicitness.scorer import AT_ONCE, Flag, Scored, Scorer
+from harness.implicitness.scorer import Flag, Scored, Scorer
 from harness.models.encoders.encoders import CharNgrams, MiniLM
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Form
@@ -76,16 +76,6 @@ def test_each_text_that_differs_is_encoded_once_the_short_ones_first() -> None:
 
     assert encoder.asked == sorted(TEXTS, key=len)
     assert values(scored)[: len(TEXTS)] == values(scored)[-2 : -2 - len(TEXTS) : -1]
-
-
-def test_progress_is_named_by_different_texts_up_to_all_of_them() -> None:
-    reported: list[tuple[str, int, int]] = []
-
-    random_scorer().score(
-        [f"{number % 1100} birds" for number in range(2000)], lambda *at: reported.append(at)
-    )
-
-    assert reported == [("texts", AT_ONCE, 1100), ("texts", 1100, 1100)]
 
 
 def test_a_head_on_another_encoder_is_refused() -> None:

@@ -13,7 +13,7 @@ from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Head
-from harness.implicitness.splits import data_digest, split, with_negatives
+from harness.implicitness.splits import data_digest, split
 from harness.implicitness.train import (
     METRICS,
     SWEPT,
@@ -54,13 +54,6 @@ def test_a_card_says_what_a_head_was_made_of() -> None:
     }
 
 
-def test_the_same_data_and_recipe_give_the_same_head() -> None:
-    one, other = made(), made()
-
-    assert (one.digest, one.card, one.seen) == (other.digest, other.card, other.seen)
-    assert made(structs.replace(RECIPE, seed=5)).digest != one.digest
-
-
 def test_a_head_has_seen_what_it_learned_of_and_nothing_else() -> None:
     parts = split(invented(), seed=0)
 
@@ -79,16 +72,6 @@ def test_folds_are_measured() -> None:
     assert card.metrics["folds implicitness"] == 1
     assert card.metrics["folds tau"] is not None
     assert "test tau" not in card.metrics
-
-
-def test_a_sentence_is_encoded_once() -> None:
-    pairs = with_negatives(invented(), 0)
-
-    embedded = embed(pairs, CharNgrams())
-
-    assert len(embedded.vectors) == len({text for pair in pairs for text in pair.sentences})
-    for text, place in embedded.places.items():
-        np.testing.assert_array_equal(embedded.vectors[place], CharNgrams().encode([text])[0])
 
 
 def test_levels_teach_all_orders_of_two() -> None:

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,10 @@ from support.tables_of_talk import TOPICS, Talk, build, talk
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
-from harness.models.encoders.encoders import CachedEncoder
 from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
 from harness.parts import Reason
 from harness.pipeline.score import all_scores
-from harness.pipeline.training import TrainOptions, _encoded, _repeats, read_lesson, train
-from harness.specs.implicitness import CharNgramsSpec
+from harness.pipeline.training import TrainOptions, train
 from harness.storage.find_runs import run_folders
 from harness.storage.run_tables import SampleRecord
 
@@ -123,17 +120,6 @@ def test_evaluating_on_what_was_trained_on_is_refused(toy: Talk, capsys: Caps) -
 
     assert toy.harness(*RUN) == 2
     assert "trained on 12 of these 12 texts" in capsys.readouterr().err
-
-
-def test_a_few_texts_that_were_trained_on_are_told_of(toy: Talk, capsys: Caps) -> None:
-    trained(toy)
-    shouted = [(text.upper() + "!!", *rest) for text, *rest in talk(TOPICS[:1])]
-    toy.rows("dev.csv", [*shouted, *talk(TOPICS[4:])])  # type: ignore[list-item]  # four texts
-
-    rows = evaluated(toy)
-
-    assert "trained on 3 of these 15 texts" in capsys.readouterr().err
-    assert [row.steps[-1].detail.get(TRAINED_ON) for row in rows] == [1.0] * 3 + [None] * 12
 
 
 def test_only_texts_that_are_asked_count_as_trained_on(toy: Talk, capsys: Caps) -> None:
@@ -270,15 +256,6 @@ def test_each_augmentation_is_a_model_of_its_own(with_made: Talk) -> None:
     assert len(run_folders(with_made.results)) == 2
 
 
-def test_the_name_of_a_model_says_its_augmentation(with_made: Talk) -> None:
-    first = trained(with_made, augment=("swap", "echo"))
-
-    second = trained(with_made, model="grams-svm+swap+echo")
-
-    assert first.card == second.card
-    assert first.card.model == "grams-svm+echo+swap"
-
-
 def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
     perturb = ["perturb", "--task", "talk", "--training", "--method", "adverbs,eda_swap"]
     assert toy.harness(*perturb) == 0
@@ -318,17 +295,6 @@ def test_oversampling_makes_all_classes_equally_frequent(toy: Talk) -> None:
     assert balanced.card.rows == {"non": 8, "open": 8, "hidden": 8}
     assert balanced.card.model == "grams-svm+oversampled"
     assert plain.card.digest != balanced.card.digest
-
-
-@pytest.mark.parametrize(("names", "most"), [("aaaab", 3), ("aaaaabb", 2), ("ab", 0)])
-def test_a_rarer_class_is_repeated_evenly(names: str, most: int) -> None:
-    drawn = Counter(_repeats([*names], seed=1))
-    again = {at: count for at, count in drawn.items()}
-
-    assert sum(again.values()) == names.count("a") - names.count("b")
-    assert {names[at] for at in again} <= {"b"}
-    assert max(again.values(), default=0) - min(again.values(), default=0) <= 1
-    assert max(again.values(), default=0) == most
 
 
 def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Caps) -> None:
@@ -408,14 +374,6 @@ def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
     assert "1 of 3" in capsys.readouterr().out
 
 
-def test_an_augmentation_that_adds_nothing_is_told(
-    toy: Talk, caplog: pytest.LogCaptureFixture
-) -> None:
-    trained(toy, augment=("all",))
-
-    assert "--augment all adds no row" in caplog.text
-
-
 def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
     with_made: Talk, capsys: Caps
 ) -> None:
@@ -442,14 +400,3 @@ def test_vectors_of_one_augmentation_are_found_again_by_another(with_made: Talk)
         trained(with_made, model=f"grams-svm{arm}")
         # Three labels without an augmentation, two with each; `all` has nothing new.
         assert len(stored() - before) == {"": 3, "+swap": 2, "+echo": 2}.get(arm, 0)
-
-
-def test_vectors_are_those_of_their_texts(with_made: Talk) -> None:
-    options = TrainOptions("grams-svm", "talk", augment=("all",))
-    lesson = read_lesson(with_made.space, options)
-    registry = with_made.space.registry
-    encoder = registry.encoder(CharNgramsSpec())
-
-    found = _encoded(CachedEncoder(encoder, with_made.folder / "other"), lesson)
-
-    assert found == pytest.approx(encoder.encode(lesson.texts))

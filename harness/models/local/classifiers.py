@@ -265,12 +265,7 @@ def opened(
 
 
 def _train(
-    network: Network,
-    examples: Lesson,
-    spec: ClassifierSpec,
-    *,
-    seed: int,
-    progress: Progress,
+    network: Network, examples: Lesson, spec: ClassifierSpec, *, seed: int, progress: Progress
 ) -> None:
     model, count = network[0], len(examples.texts)
     draws = (Random(f"{seed}:{epoch}") for epoch in range(spec.epochs))  # noqa: S311 - no secret

@@ -1,7 +1,6 @@
 """Vectors of texts and their classes to heads, and vectors to a head's scores.
 
-A head is a linear classifier or a support vector machine with a radial kernel. Scikit-learn trains
-it; its numbers alone are kept, as safetensors, which cannot hold code. Nothing here reads a text.
+Scikit-learn trains them; their numbers alone are kept, as safetensors, which cannot hold code.
 """
 
 import logging
@@ -31,9 +30,8 @@ FILE = "head.safetensors"
 def scores(head: Arrays, rows: Vectors) -> Scores:
     """Score rows [n, width]: [n, classes], the highest for the class that is chosen.
 
-    They are decision scores or log-odds; of a radial kernel and two classes the decision score and
-    its negative. Of more classes each pair won is a vote, and its margins settle ties, as in
-    scikit-learn's `decision_function` of shape ovr and its choice with `break_ties`.
+    They are decision scores or log-odds. Of three classes and more of a radial kernel each pair won
+    is a vote, and margins settle ties, as in scikit-learn with `break_ties`.
     """
     known = head["support"] if "support" in head else head["weights"]
     if rows.shape[1] != known.shape[1]:

@@ -21,13 +21,7 @@ from harness.models.labels import (
     with_probabilities,
 )
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
-from harness.models.local.classifiers import (
-    CHECKPOINT,
-    Network,
-    TrainedClassifier,
-    logits,
-    opened,
-)
+from harness.models.local.classifiers import CHECKPOINT, Network, TrainedClassifier, logits, opened
 from harness.models.spread import Needs, Part, Spreadable
 from harness.models.vectors import chunks
 from harness.parts import digest
@@ -37,9 +31,8 @@ from harness.specs.models import ClassifierSpec
 class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
     """A sequence classifier on this machine.
 
-    With `flags` in its YAML its outputs do not exclude each other, as kinds of toxicity. A text
-    then has one of two labels: whether an output that counts reaches the threshold. The
-    probability of each output, the highest that counts, and whether each is flagged are details.
+    With `flags` in its YAML its outputs do not exclude each other, and a text has one of two
+    labels: whether an output that counts reaches the threshold.
     """
 
     kind = "classifier"
@@ -80,10 +73,7 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
                 yield self._response(one, dict(zip(self._outputs, values, strict=True)))
 
     def compute(self, part: Part) -> list[list[float]]:
-        """For each text of a batch the log-probability of each output, in nats.
-
-        With flags the probability of each by itself.
-        """
+        """The log-probability of each output for each text; with flags the probability of each."""
         with torch.inference_mode():
             found = logits(self._network, part).double()
             values = found.log_softmax(dim=1) if self._flags is None else found.sigmoid()
@@ -127,10 +117,7 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
 
     @cached_property
     def _outputs(self) -> list[str]:
-        """What each output stands for: the task's label where one is named, else its own name.
-
-        No weights are loaded.
-        """
+        """What each output stands for: the task's label where one is named, else its own name."""
         from transformers import AutoConfig
 
         source, commit = self._source

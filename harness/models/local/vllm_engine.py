@@ -82,6 +82,10 @@ def _stepped(
 
 CPU_CACHE_BYTES = 4 << 30
 """The cache of prompts on a CPU, unless the YAML or VLLM_CPU_KVCACHE_SPACE sets another size."""
+PASSED_ON = (
+    *("quantization", "max_model_len", "gpu_memory_utilization", "trust_remote_code"),
+    *("tensor_parallel_size", "pipeline_parallel_size", "enforce_eager"),
+)
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -181,33 +185,18 @@ def _options(spec: VllmSpec, checkpoint: Checkpoint) -> dict[str, Any]:
     """The engine's arguments; vLLM decides what the YAML leaves open."""
     from vllm.platforms import current_platform
 
-    on_cpu: dict[str, Any] = {}
+    given = {name: getattr(spec, name) for name in PASSED_ON}
+    given |= {"revision": checkpoint.commit, "tokenizer_revision": checkpoint.commit}
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= {"model": checkpoint.source, "runner": "generate", "generation_config": "vllm"}
+    options |= {"disable_log_stats": True, "use_tqdm_on_load": False}
     if current_platform.is_cpu():
         # Sampling with a seed fails there where a prompt is read in two pieces (vLLM 0.32), and
         # vLLM would take nearly all memory.
-        on_cpu = {"enable_chunked_prefill": False}
+        options["enable_chunked_prefill"] = False
         if not (spec.gpu_memory_utilization or os.environ.get("VLLM_CPU_KVCACHE_SPACE")):
-            on_cpu["kv_cache_memory_bytes"] = CPU_CACHE_BYTES
-    limits = {
-        "revision": checkpoint.commit,
-        "tokenizer_revision": checkpoint.commit,
-        "quantization": spec.quantization,
-        "max_model_len": spec.max_model_len,
-        "gpu_memory_utilization": spec.gpu_memory_utilization,
-    }
-    return {
-        **on_cpu,
-        **{name: value for name, value in limits.items() if value is not None},
-        "runner": "generate",
-        "model": checkpoint.source,
-        "trust_remote_code": checkpoint.trust_remote_code,
-        "tensor_parallel_size": spec.tensor_parallel_size,
-        "pipeline_parallel_size": spec.pipeline_parallel_size,
-        "enforce_eager": spec.enforce_eager,
-        "generation_config": "vllm",
-        "disable_log_stats": True,
-        "use_tqdm_on_load": False,
-    }
+            options["kv_cache_memory_bytes"] = CPU_CACHE_BYTES
+    return options
 
 
 def _fact(error: Exception) -> str:

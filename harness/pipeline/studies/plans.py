@@ -35,13 +35,9 @@ _T = TypeVar("_T")
 class Cell:
     """One run of a study, and how far it has come; `words` has its other settings, as its seed.
 
-    `plan` is None before it is resolved, where `error` says why it cannot run, and from its end
-    on, as it holds a model's weights. `stored` is the run of an earlier command, where this one did
-    not end.
-
-    Of a status `done` calls are stored and `left` would be made; `missing` counts missing answers
-    and verdicts, None before the run is written. `is_whole`: nothing is left, and all judges have
-    read what is stored. An error of a cell that `is_strict` is raised.
+    An error of a cell that `is_strict` is raised. `plan` is None before it is resolved, and from
+    its end on, as it holds weights. `stored` is an earlier run, where this one did not end. Of a
+    status `done` calls are stored and `left` would be made; `is_whole`: and all judges have read.
     """
 
     options: RunOptions
@@ -68,11 +64,7 @@ class Cell:
 def plan_cells(
     workspace: Workspace, spec: PlanSpec, *, name: str, allows_self: bool = False
 ) -> list[Cell]:
-    """Every run of a plan: controls first, then model by model, task by task, seed by seed.
-
-    SpecError for a name, in any of its tasks, that is none; `allows_self` lets a model judge its
-    own answers, as the plan itself may.
-    """
+    """Every run of a plan: controls first, then model by model, task by task, seed by seed."""
     spec = structs.replace(spec, allow_self_judge=allows_self or spec.allow_self_judge)
     parts = [
         (part, _own(part.controls, spec.controls), _own(part.models, spec.models))
@@ -121,7 +113,6 @@ def _own(value: _T | UnsetType, shared: _T) -> _T:
 
 
 def _check(workspace: Workspace, part: PlannedTask) -> None:
-    """Refuse what is wrong with a task of a plan whatever its models are."""
     task = workspace.registry.load("tasks", part.task)
     with_options(task, name=part.task, table=part.column_map, scorer=part.scorer)
     if part.column_map is not None:
@@ -141,7 +132,7 @@ def resolve_cells(
 ) -> None:
     """Give cells their plans, nothing asked yet; models that know no task are shared among them.
 
-    With `is_shown_again` unchanged runs are recognised: they can be carried out, and no more.
+    With `is_shown_again` unchanged runs are recognised.
     """
     space = replace(workspace, opened=WeakValueDictionary())
     for cell in cells:

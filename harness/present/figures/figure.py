@@ -13,7 +13,7 @@ from math import ceil, isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from harness.errors import SpecError
-from harness.lazy import Axes, DataFrame, Series, pandas
+from harness.lazy import Axes, DataFrame, pandas
 from harness.models.extras import require
 from harness.present.figures import marks
 from harness.present.figures.marks import LOOKS, SMALL, TEXT, TITLE, Look, fitted, width_cm
@@ -81,8 +81,8 @@ def values(
     """The rows of one series: places `x`, values `y`; NaN is not drawn.
 
     `more` has `low` and `high` of intervals, `to` (the end of a bar), `z` (the number in a cell, or
-    how many values a point is of), and `n`: how many texts a value is of; without it each value is
-    one text.
+    how many values a point is of), and `n`: how many texts a value is of; without it a value is of
+    one text, and always drawn.
     """
     made = pandas.DataFrame({"x": x, "y": y, **more}).reindex(columns=NUMBERS).astype("float64")
     for column, texts in (("series", series), ("name", name), ("mark", mark)):
@@ -100,7 +100,8 @@ def data_csv(figure: Figure) -> str:
     parts = []
     for panel in figure.panels:
         few = {True: f"not drawn: fewer than {FEWEST} texts", False: ""}
-        parts.append((panel, panel.rows.assign(note=_is_few(panel.rows).map(few).astype("object"))))
+        notes = (panel.rows.n < FEWEST).map(few).astype("object")
+        parts.append((panel, panel.rows.assign(note=notes)))
     for panel, bins in ((one, one.bins) for one in figure.panels):
         if bins is not None:
             rows = values("texts", bins.x, nan, "", to=bins.to, n=bins.n)
@@ -124,18 +125,11 @@ def _name(names: Sequence[str], place: float) -> str:
     return names[at - 1] if 0 < at <= len(names) else ""
 
 
-def _is_few(rows: DataFrame) -> Series:
-    """Which values are of too few texts; those without `n` are counted within their series."""
-    is_text = rows.n.isna()
-    texts = rows.z.fillna(1.0).where(is_text).groupby(rows.series).transform("sum")
-    return (rows.n < FEWEST) | (is_text & (texts < FEWEST))
-
-
 def drawable(figure: Figure) -> Figure:
     """The figure without values of too few texts, which a note counts; in panels of six series."""
     panels, lost = list[Subplot](), 0
     for panel in figure.panels:
-        few = _is_few(panel.rows)
+        few = panel.rows.n < FEWEST
         lost += int(few.sum())
         kept = panel.rows.assign(y=panel.rows.y.mask(few))
         kept = kept[~few.groupby(panel.rows.series).transform("all").astype(bool)]

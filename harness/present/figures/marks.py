@@ -119,18 +119,18 @@ def points(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Dots, with bars for intervals; small ones if they are many."""
     colour, marker, *_ = look
     bounds(axes, rows, colour)
-    size, alpha = (2.6, 0.7) if len(rows) >= 60 else (4.0, 1.0)
-    style: dict[str, Any] = {"color": colour, "markersize": size, "alpha": alpha}
-    axes.plot(rows.x, rows.y, marker, label=rows.series.iloc[0], **style)
+    style: dict[str, Any] = (
+        {"markersize": 4.0} if len(rows) < 60 else {"markersize": 2.6, "alpha": 0.7}
+    )
+    axes.plot(rows.x, rows.y, marker, color=colour, label=rows.series.iloc[0], **style)
 
 
 def bubbles(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Dots whose area grows with `z`, how many values each is of."""
     areas = np.minimum(8 + 9 * (rows.z - 1), 220)
     axes.margins(0.1)
-    axes.scatter(
-        rows.x, rows.y, s=areas, color=look[0], alpha=0.5, edgecolor=INK, linewidth=0.4
-    )  # fmt: skip
+    style: dict[str, Any] = {"alpha": 0.5, "edgecolor": INK, "linewidth": 0.4}
+    axes.scatter(rows.x, rows.y, s=areas, color=look[0], **style)
 
 
 def curve(axes: Axes, rows: DataFrame, look: Look) -> None:

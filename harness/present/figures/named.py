@@ -32,10 +32,9 @@ from harness.specs.implicitness import (
     MiniLMSpec,
     SentenceTransformerSpec,
 )
-from harness.storage import tables
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.runs import RunFolder
-from harness.storage.tables import Table, column_of
+from harness.storage.tables import TEXT, Table, column_of, read_any
 from harness.workspace import Workspace
 
 
@@ -102,7 +101,7 @@ class Inputs:
         has_column = bool(self.options.get("column") or self.options.get("label"))
         names = [Path(name).name.partition(".")[0] for name in self.given]
         return [
-            (short if names.count(short) == 1 else path, _table(path, has_column=has_column))
+            (short if names.count(short) == 1 else path, read_any(path, has_column=has_column))
             for short, path in zip(names, self.given, strict=True)
         ]
 
@@ -118,7 +117,7 @@ class Inputs:
             spec = self.workspace.registry.load("tasks", task)
             spec = with_options(spec, name=task, table=self.options.get("table"), scorer=None)
             samples, _ = self.workspace.samples(spec.data)
-            return [(one.fields[tables.TEXT], one.references["label"][0]) for one in samples]
+            return [(one.fields[TEXT], one.references["label"][0]) for one in samples]
         found: list[tuple[str, str]] = []
         for name, table in self.tables():
             cells = [text_of(cell) for cell in column_of(table, column, where=name)]
@@ -131,14 +130,6 @@ class Inputs:
         if not found:
             raise DataError(f"{', '.join(self.given)}: no text to draw")
         return found
-
-
-def _table(path: str, *, has_column: bool) -> Table:
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); correct the path") from error
-    return tables.read_table(path, data, tables.detect_format(path, data, has_column=has_column))
 
 
 def _panels(inputs: Inputs) -> list[Panel]:
@@ -209,7 +200,7 @@ def _raters(inputs: Inputs) -> Figure:
     ratings = inputs.options.get("ratings")
     if ratings is None or len(inputs.given) > 1:
         raise SpecError("this figure is of one file of graded sentences: give --ratings FILE, too")
-    items = read_items(_table(inputs.given[0], has_column=True), where=inputs.given[0])
+    items = read_items(read_any(inputs.given[0], has_column=True), where=inputs.given[0])
     result = evaluate(items, inputs.scorer(), progress=inputs.progress)
     judged = [*read_people([Path(ratings)], items), scorer_judged(items, result)]
     return people.ranking_agreement([one for one in judged if one.ranks])
@@ -298,11 +289,13 @@ def figure_of(
     if figure and figure not in FIGURES:
         close = did_you_mean(figure, [*FIGURES])
         raise SpecError(f"no figure {figure!r}{close}; `harness plot` lists all")
-    names = [options.get("judges", ()), options.get("variants", ()), options.get("tasks", ())]
-    if alone := [one for one in names if isinstance(one, str)]:
-        raise SpecError(f"{alone[0]!r}: give a list of names")
-    judges, variants, tasks = map(tuple[str, ...], names)
-    choice = ScoreFilter(judges, variants, tasks, options.get("metric", ""))
+    judges, variants = options.get("judges", ()), options.get("variants", ())
+    tasks = options.get("tasks", ())
+    for name, given_names in (("judges", judges), ("variants", variants), ("tasks", tasks)):
+        if isinstance(given_names, str):
+            raise SpecError(f"{name} {given_names!r}: give a list of names")
+    metric = options.get("metric", "")
+    choice = ScoreFilter(tuple(judges), tuple(variants), tuple(tasks), metric)
     inputs = Inputs(tuple(given), workspace, choice, options, progress)
     if figure:
         return FIGURES[figure][2](inputs)

@@ -213,9 +213,8 @@ def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
         raise StoreError(_NOTHING)
     recipes = [Signature.parse(text).without("model") for text in chosen.signature]
     boards = [board for _, board in chosen.assign(recipe=recipes).groupby("recipe", sort=False)]
-    titles, shared = _titles(boards)
     panels = []
-    for title, board in zip(titles, boards, strict=True):
+    for title, board in zip(_titles(boards), boards, strict=True):
         ordered = board.sort_values("value", ascending=False, kind="stable", na_position="last")
         bounds, places = ordered[_BOUNDS].to_dict("list"), range(1, len(ordered) + 1)
         rows = values("score", ordered.value.to_numpy(float), places, "forest", **bounds)
@@ -224,24 +223,20 @@ def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
         axes |= {"xlim": SHARES} if _are_shares(board) else {}
         panel = Subplot(title, rows, axes, _chance(board, "x"), y_names=names, shape="forest")
         panels.append(panel)
-    notes = (shared,) if shared else ()
-    return Figure("Leaderboard with 95% intervals", tuple(panels), notes)
+    return Figure("Leaderboard with 95% intervals", tuple(panels))
 
 
-def _titles(boards: Sequence[DataFrame]) -> tuple[list[str], str]:
-    """A title for each board: what differs; and what all share."""
+def _titles(boards: Sequence[DataFrame]) -> list[str]:
+    """The task, variant and judge of each board, and what else differs where two have the same."""
     heads = pandas.DataFrame([board.iloc[0] for board in boards])
-    names = ["task", "variant", "judge"]
-    own = [name for name in names if heads[name].nunique() > 1] or names
-    shared = "; ".join(f"{name} {heads[name].iat[0]}" for name in names if name not in own)
-    titles = heads[own].agg(", ".join, axis=1)
+    titles = heads[["task", "variant", "judge"]].agg(", ".join, axis=1)
     bare = {"model": "", "kind": "", "version": ""}
     recipes = heads.signature.map(lambda text: str(replace(Signature.parse(text), **bare)))
     for _, alike in recipes.groupby(titles):
         labels = short_labels(dict.fromkeys(alike, "")) if len(alike) > 1 else {}
         for at, recipe in alike.items() if labels else ():
             titles[at] += f" ({labels[recipe].removeprefix(', ')})"
-    return titles.tolist(), shared
+    return list(titles)
 
 
 def curve_figure(curves: DataFrame, by: str, *, with_curves: bool = True) -> Figure:

@@ -119,11 +119,7 @@ class PageParts:
         return self.files[self.folders[row.run]]
 
     def behind(self, signature: str, counts: tuple[int, int], **more: object) -> int:
-        """The place of what is behind a number: its recipe, its `n` and clusters, and `more`.
-
-        More are `missing` by reason, the `runs` and `variants` of its items, their `judge`,
-        `decoding` and `group`, -1 for all, and `chosen`, the place of a list of samples.
-        """
+        """The place of what is behind a number: recipe, n and clusters, missing, its items."""
         none = dict.fromkeys(("judge", "decoding", "group", "chosen", "other"), NONE)
         facts = {"recipe": self.text(signature), "n": counts[0], "clusters": counts[1]}
         self.whys.append({"missing": (), "runs": (), "variants": (), **none, **facts, **more})

@@ -135,7 +135,6 @@ def _sections(
         PageSection("leaderboard", "Leaderboard", tables=ranked),
         PageSection("differences", "Differences", tables=differences),
         PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(made, boards)]),
-        PageSection("levels", "Levels", tables=[*tables.levels(made, boards)]),
         PageSection("cost", "Cost", tables=[tables.costs(made)]),
     ]
     always = ("alarms", "headline")

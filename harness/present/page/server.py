@@ -61,10 +61,7 @@ class PageServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def state(self) -> dict[str, object]:
-        """What there is now: the number of the finished runs, and a digest that changes with them.
-
-        The digest is of the files' times and sizes.
-        """
+        """The number of the finished runs, and a digest of their files' times and sizes."""
         folders, seen = self._folders(), []
         for path in (f.path / name for f in folders for name in ("run.json", "scores.csv")):
             with suppress(OSError):

@@ -131,18 +131,13 @@ def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
 
     ordered = sorted(boards, key=key)
     heads = [first(board) for board in ordered]
-    labels = [_label(page, row, heads, ("task", "variant", "judge")) for row in heads]
     names = [f"{row.variant}, by {row.judge}" for row in heads]
-    return [
-        (board, f"{name}, {label}" if label else name)
-        for board, name, label in zip(ordered, names, labels, strict=True)
-    ]
-
-
-def _label(page: PageParts, row: Row, heads: Sequence[Row], same: Sequence[str]) -> str:
-    """What differs between the recipe of a board and of those that are the same in some columns."""
-    alike = [one for one in heads if all(getattr(one, n) == getattr(row, n) for n in same)]
-    return recipe_label(row, alike, {one.run: page.file_of(one) for one in alike})
+    tasks = [f"{row.task}, {name}" for row, name in zip(heads, names, strict=True)]
+    for at, row in enumerate(heads):
+        alike = [own for own, task in zip(heads, tasks, strict=True) if task == tasks[at]]
+        label = recipe_label(row, alike, {own.run: page.file_of(own) for own in alike})
+        names[at] += f", {label}" if label else ""
+    return list(zip(ordered, names, strict=True))
 
 
 def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
@@ -180,41 +175,20 @@ def phenomena(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:
         head, scores = first(board), page.scores
         is_own = scores["signature"].isin(board["signature"]) & (scores["metric"] == head.metric)
         found = {(row.signature, row.group): row for row in scores[is_own].itertuples()}
-        groups = sorted({group for _, group in found} - {ALL})
-        if len(groups) < 2:
+        groups = [ALL, *sorted({group for _, group in found} - {ALL})]
+        if len(groups) < 3:
             continue
-        lines: list[dict[str, Value]] = [{"model": model} for model in board["model"]]
-        for line, signature in zip(lines, board["signature"], strict=True):
-            own = {group: found.get((signature, group)) for group in (ALL, *groups)}
-            line |= {group: _score(page, row) if row else None for group, row in own.items()}
+        lines: list[dict[str, Value]] = []
+        for signature, model in zip(board["signature"], board["model"], strict=True):
+            own = {group: found.get((signature, group)) for group in groups}
+            cells = {group: _score(page, row) for group, row in own.items() if row is not None}
+            lines.append({"model": model, **cells})
         title = f"{head.task}, {head.metric} by group: {pick}"
         yield table_of(title, lines, task=head.task, pick=pick)
 
 
 def _score(page: PageParts, row: Row) -> Value:
     return known(row.value), known(row.low), known(row.high), why(page, row)
-
-
-def levels(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:
-    """Models by variants, for each task and judge that were asked under several."""
-    grouped: dict[tuple[str, ...], list[DataFrame]] = {}
-    for board, _ in boards:
-        row = first(board)
-        key = (row.task, row.judge, row.data, row.limit, row.seed, row.judge_version)
-        grouped.setdefault(key, []).append(board)
-    heads = [first(own[0]) for own in grouped.values()]
-    for head, own in zip(heads, grouped.values(), strict=True):
-        if len({first(board).variant for board in own}) < 2:
-            continue
-        lines: dict[str, dict[str, Value]] = {}
-        for row in (row for board in own for row in board.itertuples()):
-            ends = known(row.score), known(row.score_low), known(row.score_high)
-            line = lines.setdefault(row.model, {"model": row.model})
-            line.setdefault(row.variant, (*ends, why(page, row)))
-        label = _label(page, head, heads, ("task", "judge"))
-        pick = f"by {head.judge} ({label})" if label else f"by {head.judge}"
-        title = f"{head.task}, {head.metric} by variant: {pick}"
-        yield table_of(title, [*lines.values()], task=head.task, pick=pick)
 
 
 def differences(

@@ -186,16 +186,6 @@ def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_pat
 
 
 @pytest.mark.slow
-def test_layers_of_sentence_transformers_are_those_of_the_model_it_holds(folder: Path) -> None:
-    texts = [*TEXTS, "word " * 300]
-
-    rows = SentenceTransformers(str(folder), layers=(3, 4)).encode(texts)
-
-    assert rows.shape == (len(texts), 2 * 384 + 1)
-    assert np.abs(rows - MiniLM(layers=(3, 4)).encode(texts)).max() < 1e-5
-
-
-@pytest.mark.slow
 def test_the_same_weights_are_the_same_encoder_wherever_they_lie(
     folder: Path, tmp_path: Path
 ) -> None:

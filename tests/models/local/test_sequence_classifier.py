@@ -48,12 +48,6 @@ def evaluated(toy: Talk) -> list[SampleRecord]:
     return toy.run.read_rows()
 
 
-def test_the_settings_are_those_of_the_paper_where_nothing_else_is_said() -> None:
-    spec = ClassifierSpec(model="x")
-
-    assert (spec.epochs, spec.learning_rate, spec.batch, spec.weight_decay) == (4, 2e-5, 32, 0.01)
-
-
 def test_what_was_trained_is_evaluated_like_any_model(toy: Talk) -> None:
     assert toy.harness("train", "tiny", "--task", "talk") == 0
 
