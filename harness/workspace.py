@@ -30,7 +30,6 @@ from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
-from harness.storage.find_runs import owner
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
 from harness.storage.stored_samples import StoredSamples
@@ -161,7 +160,7 @@ class Workspace:
             files = [self.registry.resource(spec.sample)]
             entry = _entry(spec, files, overlay=None, is_sample=True, table=table)
             if spec.files or table:
-                self._warn_of_sample_set(spec, entry)
+                self._warn_of_sample_set(spec)
             return DataSource(spec, tuple(files), None, None, entry, is_own=False)
         is_corrected = spec.overlay and self.data_mode == "corrected"
         overlay = self.registry.overlay(spec.overlay or "") if is_corrected else None
@@ -263,15 +262,15 @@ class Workspace:
                     f"{expected[:8]}...): `harness data fetch {entry.source}` brings that one"
                 )
 
-    def _warn_of_sample_set(self, spec: DataSpec, entry: DataEntry) -> None:
+    def _warn_of_sample_set(self, spec: DataSpec) -> None:
         """Warn, once a command, that samples are used in place of the data, and how to get that."""
         if self.warned is None or spec.sample in self.warned:
             return
         self.warned.add(spec.sample)
         is_fetched = spec.source in self.registry.names("configs/data")
         fetch = f"`harness data fetch {spec.source}` or " if is_fetched else ""
-        name, whose = spec.sample.removeprefix("samples/"), owner(entry.files)
-        _log.warning("%s's sample set %s is used (%s--data DIR for other data)", whose, name, fetch)
+        name = spec.sample.removeprefix("samples/")
+        _log.warning("the sample set %s is used (%s--data DIR for other data)", name, fetch)
 
     def _folder(self, source: str) -> Path | None:
         if self.data is not None:

@@ -7,11 +7,8 @@ import pytest
 from msgspec import structs
 from support.toy import SAMPLES, Toy, lines
 
-from harness.data.download import sha256
 from harness.errors import DataError, SpecError
-from harness.registry import shipped_home
 from harness.specs.tasks import ReferenceChoiceSpec
-from harness.storage.find_runs import owner
 from harness.workspace import Workspace
 
 
@@ -27,15 +24,7 @@ def test_the_sample_set_stands_in_and_says_so(toy: Toy, caplog: pytest.LogCaptur
 
     assert (len(samples), entry.mode) == (SAMPLES, "sample")
     assert entry.label.startswith("sample:")
-    assert "the user's sample set toy.jsonl is used (--data DIR for other data)" in caplog.text
-
-
-def test_every_sample_set_that_ships_is_the_programs_own() -> None:
-    shipped = [*(shipped_home() / "tasks/samples").iterdir()]
-
-    assert [
-        file.name for file in shipped if owner({file.name: sha256(file)}) != "the program"
-    ] == []
+    assert "the sample set toy.jsonl is used (--data DIR for other data)" in caplog.text
 
 
 def test_the_sample_set_is_told_of_once_a_command_and_not_with_what_is_stored(

@@ -1,8 +1,4 @@
-"""Runs to the files of other programs: Inspect, Every Eval Ever.
-
-Each function gives plain JSON values. What is missing is left out, never a number: a verdict
-without a value has no score there.
-"""
+"""Runs to the files of other programs: Inspect, Every Eval Ever."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -100,10 +96,7 @@ def _inspect_verdict(verdict: VerdictRecord, row: SampleRecord) -> Json:
 def every_eval_ever(
     file: RunFile, scores: Sequence[ScoreRow], written: float, organization: str
 ) -> tuple[str, Json]:
-    """The path of a record of Every Eval Ever, and the record.
-
-    A result is the headline of a variant by a judge.
-    """
+    """The path of a record of Every Eval Ever, and the record."""
     stamp, model = str(int(written)), file.model
     results = [_eee_result(file, j, row) for j in file.judges for row in _overall(scores, j)]
     source = {"source_name": PROGRAM, "source_type": "evaluation_run"}
@@ -130,7 +123,7 @@ def _eee_model(name: str, **about: str | None) -> Json:
 
 
 def _eee_result(file: RunFile, judge: JudgeEntry, row: ScoreRow) -> Json:
-    score, decodings = row.score, file.run.decodings
+    score = row.score
     uncertainty: Json = {"num_samples": score.n}
     if score.low is not None and score.high is not None:
         method = "over clusters of items; see the program's statistics.md"
@@ -139,8 +132,6 @@ def _eee_result(file: RunFile, judge: JudgeEntry, row: ScoreRow) -> Json:
     details = {"signature": row.signature}
     details |= {f"missing_{reason}": str(n) for reason, n in score.missing.items() if n}
     details |= {} if row.chance is None else {"chance": repr(row.chance)}
-    drawn: Json = {"max_tokens": max(one.max_tokens for one in decodings)}
-    drawn |= {"temperature": decodings[0].temperature} if len(decodings) == 1 else {}
     metric: Json = {
         "evaluation_description": file.task.about,
         **{"metric_id": score.metric, "metric_name": score.metric, "lower_is_better": False},
@@ -161,7 +152,6 @@ def _eee_result(file: RunFile, judge: JudgeEntry, row: ScoreRow) -> Json:
         },
         "metric_config": metric,
         "score_details": {"score": score.value, "details": details, "uncertainty": uncertainty},
-        "generation_config": {"generation_args": drawn},
     }
 
 

@@ -1,9 +1,4 @@
-"""Runs to answers that are read side by side: which items, in which order, with which verdicts.
-
-A block is one item with its answers: of one run, of several runs, or of several variants where
-these are compared. Items are chosen on the frames of answers and verdicts; the records of those
-alone are read, some at a time.
-"""
+"""Runs to answers that are read side by side: which items, in which order, with which verdicts."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +14,7 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import items
 from harness.pipeline.choice_scores import IMPLICITNESS
-from harness.pipeline.plan import options, parted
+from harness.pipeline.plan import options
 from harness.pipeline.score import RIGHT_OR_WRONG
 from harness.storage.frames import load
 from harness.storage.run_tables import SampleRecord, VerdictRecord
@@ -33,8 +28,6 @@ _SHORT = 50
 """Choices of at most so many characters together are in one line."""
 _KNOWN = ("label", LABELS, IMPLICITNESS)
 _KEY = ["run", "row"]
-AT_ONCE = 2_000
-"""The answers of a run whose prompts are read at once."""
 ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
 """One line of a block as a reader sees it: what it is, its label and its text."""
 ItemAnswer = tuple[RunFile, str, SampleRecord]
@@ -86,10 +79,7 @@ class ItemSelection:
                 yield items.item_cells(file, record, self.judges)
 
     def blocks(self) -> Iterator[tuple[str, list[ItemAnswer]]]:
-        """The title and the answers of each block.
-
-        A run is read once, in its order: what it has before its place in this one is held.
-        """
+        """The title and the answers of each block."""
         files = {folder.path.name: folder.read() for folder in self.folders}
         of_run = self.answers.groupby("run", observed=True)["row"]
         left = {folder.path.name: folder for folder in self.folders}
@@ -108,14 +98,11 @@ class ItemSelection:
 
 
 def _records(folder: RunFolder, rows: "Series[int]") -> Iterator[tuple[int, SampleRecord]]:
-    """The records of some rows, in their order in the run, with their prompts."""
+    """The records of some rows, in their order in the run."""
     stored = StoredRows(folder)
     is_wanted = np.zeros(len(stored), bool)
     is_wanted[rows] = True
-    chosen = ((at, record) for at, record in enumerate(stored) if is_wanted[at])
-    for some in parted(chosen, AT_ONCE):
-        prompted = stored.prompted([record for _, record in some])
-        yield from zip([at for at, _ in some], prompted, strict=True)
+    return ((at, record) for at, record in enumerate(stored) if is_wanted[at])
 
 
 def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:
@@ -274,7 +261,7 @@ def _one_judge(judges: Sequence[JudgeEntry], option: str) -> None:
 def entries(answers: Sequence[ItemAnswer], judges: Sequence[JudgeEntry]) -> Iterator[ShownText]:
     """What a reader sees of a block: the item, what was expected, each answer, its verdicts."""
     file, _, first = answers[0]
-    for name, text in items.item_texts(first).items():
+    for name, text in items.item_texts(first.sample).items():
         yield "text", name, text
     if file.task.data.map is not None and file.data.mode != "sample":
         # The columns of a table that its map keeps with text and label.

@@ -1,8 +1,4 @@
-"""Published numbers and the data at hand to what our own code makes of them, cell by cell.
-
-Nothing is fetched, asked or printed. What was published is in configs/golden/ alone; what
-recomputes it is a function of `published/`.
-"""
+"""Published numbers and the data at hand to what our own code makes of them, cell by cell."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -8,20 +8,12 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import get_args
 
-from harness.analysis.items import (
-    ItemQuery,
-    ItemSelection,
-    ShownText,
-    Sort,
-    Where,
-    entries,
-    select_items,
-)
+from harness.analysis import items as selection
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.pipeline.items import item_columns
 from harness.present.screen import say, show_json_rows
-from harness.storage.cells import csv_lines, csv_text
+from harness.storage.cells import csv_lines
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
 from harness.text.cleanup import without_controls
@@ -29,7 +21,7 @@ from harness.text.cleanup import without_controls
 SHOWN = 20
 """Items on screen at most where no --limit is given, and no more than fit it."""
 WIDEST, GUTTER, INDENT = 100, 14, "  "
-Page = Iterator[tuple[str, list[ShownText]]]
+Page = Iterator[tuple[str, list[selection.ShownText]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,21 +63,21 @@ def items(
       harness items 3f9a 81c2 --where flip
       harness items 3f9a --sort worst --judge gpt4-rating --below 2
     """
-    wanted = choice.where and options.one_of("--where", choice.where, *get_args(Where))
-    query = ItemQuery(
+    wanted = choice.where and options.one_of("--where", choice.where, *get_args(selection.Where))
+    query = selection.ItemQuery(
         where=wanted or None,
         judges=options.names(choice.judge, "--judge"),
         groups=tuple(name for part in (choice.group or "").split(";") if (name := part.strip())),
         variants=options.names(choice.variant),
         below=choice.below,
-        sort=options.one_of("--sort", choice.sort, *get_args(Sort)),
+        sort=options.one_of("--sort", choice.sort, *get_args(selection.Sort)),
         has_pairs=choice.has_pairs,
     )
-    whole = select_items(find_runs(results, choice.runs), query)
+    whole = selection.select_items(find_runs(results, choice.runs), query)
     found = whole.first(choice.limit)
     columns = item_columns(found.judges)
     if csv is not None:
-        texts = chain([csv_text(columns, ())], (csv_lines([row]) for row in found.rows()))
+        texts = csv_lines(chain([columns], found.rows()))
         write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
         show_json_rows(dict(zip(columns, row, strict=True)) for row in found.rows())
@@ -96,7 +88,7 @@ def items(
     return ExitCode.DONE
 
 
-def _put(whole: ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
+def _put(whole: selection.ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
     """Print the first items, by default as many as fit; a line more is below where `is_full`."""
     room, number = get_terminal_size().lines - 2 - is_full, 0
     page = _page(whole.first(choice.limit or SHOWN), has_pairs=choice.has_pairs)
@@ -111,12 +103,12 @@ def _put(whole: ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
     say(f"{len(whole)} of {whole.total} items{hint}")
 
 
-def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
+def _page(found: selection.ItemSelection, *, has_pairs: bool) -> Page:
     """The blocks as a reader sees them; a text that is above, in the same pair, only once."""
     above: tuple[object, ...] = ()
-    known: set[ShownText] = set()
+    known: set[selection.ShownText] = set()
     for way, answers in found.blocks():
-        sample, lines = answers[0][2].sample, list(entries(answers, found.judges))
+        sample, lines = answers[0][2].sample, list(selection.entries(answers, found.judges))
         own = {line for line in lines if line[0] == "text"}
         if has_pairs and above == (sample.cluster, way):
             lines = [line for line in lines if line not in known]
@@ -128,7 +120,7 @@ def _page(found: ItemSelection, *, has_pairs: bool) -> Page:
         yield without_controls(title), lines
 
 
-def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
+def _block_lines(head: str, parts: Sequence[selection.ShownText]) -> list[str]:
     """An item on the screen, texts to the right of their labels, with an empty line at its end."""
     from rich.console import Console
     from rich.table import Table

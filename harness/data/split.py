@@ -82,7 +82,6 @@ def picked(table: Table, rows: Sequence[int]) -> Table:
         table.columns,
         [table.lines[row] for row in rows],
         lambda at: [*map(table.cells(at).__getitem__, rows)],
-        json_lines=tuple(table.json_lines[row] for row in rows if table.json_lines),
         arrow=None if table.arrow is None else table.arrow.take([*rows]),
     )
 

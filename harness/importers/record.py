@@ -1,9 +1,5 @@
-"""One row, line or entry of a file to its values, and to the variant and sample that it answers.
+"""One row, line or entry of a file to its values, and to the variant and sample that it answers."""
 
-A column is a name or, for nested content, a path such as `doc.id`.
-"""
-
-from ast import literal_eval
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +19,6 @@ from harness.text.prompts import Prompts
 LEAST = log(5e-324)
 """The log-probability of a choice whose probability is printed as 0: about -744.44 nats."""
 _SLACK = 1e-3  # the most that rounding may add to a probability or a sum of them
-_LONGEST = 10_000
 Match = tuple[str, Sample]
 """The variant and the sample that an answer belongs to."""
 
@@ -59,24 +54,6 @@ FileAnswers = tuple[Sequence[StoredAnswer], Mapping[str, int]]
 """The answers that a format reads from a file, and counts of rows that need a word, by it."""
 
 
-def numbers_by_option(text: str, count: int) -> list[float]:
-    """The numbers of options 1 to `count` in a mapping, in the notation of Python or JSON.
-
-    The keys are the options' numbers, with or without quotes. Raises ValueError for other text.
-    """
-    if len(text) > _LONGEST:
-        raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
-    try:
-        found = literal_eval(text.strip())  # literals alone: no name is looked up, nothing runs
-        numbers = {str(place): float(value) for place, value in found.items()}
-    except (ValueError, TypeError, AttributeError, SyntaxError, MemoryError, RecursionError):
-        raise ValueError(f"{text[:80]!r} is no mapping of places to numbers") from None
-    wanted = [str(place) for place in range(1, count + 1)]
-    if numbers.keys() != {*wanted}:
-        raise ValueError(f"it has numbers for places {', '.join(numbers)}, not for 1 to {count}")
-    return [numbers[place] for place in wanted]
-
-
 def scores_of_probabilities(
     values: Sequence[float], choices: Sequence[str]
 ) -> tuple[ChoiceScore, ...]:
@@ -104,10 +81,7 @@ def scores_of_logprobs(values: Sequence[float], choices: Sequence[str]) -> tuple
 
 @dataclass(frozen=True)
 class SampleLookup:
-    """The samples of a task, and the prompt of each under each variant.
-
-    Errors name the task `name`, and its data by `data`.
-    """
+    """The samples of a task, and the prompt of each under each variant."""
 
     name: str
     task: TaskSpec
@@ -124,10 +98,7 @@ class SampleLookup:
         return {sample.id: sample for sample in self.samples}
 
     def having(self, fields: Mapping[str, str], group: str | None = None) -> list[Sample]:
-        """The samples of a group, by default of all, with these texts in these fields.
-
-        Outer white space does not count.
-        """
+        """The samples of a group, by default of all, with these texts in these fields."""
         names = tuple(sorted(fields))
         if names not in self._by_fields:
             index = self._by_fields[names] = defaultdict(list)
@@ -165,10 +136,7 @@ def prompt_text(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True)
 class ImportedRecord:
-    """The values of one row of a file; `place` is its file and line, for errors.
-
-    `prompts` are texts of what was asked, as far as the file has them.
-    """
+    """The values of one row of a file; `place` is its file and line, for errors."""
 
     place: str
     content: Mapping[str, Any]
@@ -219,11 +187,7 @@ def matched(
 
 
 def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> list[Match]:
-    """All variants and samples that a record may answer: one, or those that share its prompt.
-
-    Without a map its prompts decide; where they are not this program's prompts, the log's `id` and
-    `variant` do.
-    """
+    """All variants and samples that a record may answer: one, or those that share its prompt."""
     prompts = record.prompts
     if spec is not None and spec.sample is not None and spec.sample.prompt:
         prompts = (record.text(spec.sample.prompt),)

@@ -1,7 +1,4 @@
-"""Stored answers of one model to a task, to the requests, records and run they amount to.
-
-What was asked and answered is kept as it is; what is missing is a failure.
-"""
+"""Stored answers of one model to a task, to the requests, records and run they amount to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,10 +120,7 @@ def file_of(job: ImportJob) -> RunFile:
 
 
 def records(ledger: Ledger, job: ImportJob) -> list[SampleRecord]:
-    """The records of the run, their answers in the ledger; a missing one is a failure there.
-
-    An answer that differs from what is stored for the same prompt is refused.
-    """
+    """The records of the run, their answers in the ledger; a missing one is a failure there."""
     answers = [job.answers.get((cell.variant, cell.sample.id)) for cell in job.planned]
     asked = [_request(job, *pair) for pair in zip(job.planned, answers, strict=True)]
     stored = ledger.find([request.key for request in asked])

@@ -23,7 +23,7 @@ from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
-from harness.storage.environment import packages_of, write_data_paths
+from harness.storage.environment import versions_here, write_data_paths
 from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
 from harness.storage.runs import (
     NAMES,
@@ -93,7 +93,7 @@ def _stored(plan: RunPlan) -> StoredRows | None:
     if not any((folder.path / name).exists() for name in NAMES):
         return None
     try:
-        return StoredRows.whole(folder)
+        return StoredRows(folder)
     except StoreError as error:
         _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
         _warn_left_out(_others(plan, folder.judges_before()), "the run was changed")
@@ -290,7 +290,7 @@ def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     files = tables.files
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
-    file = replace(records.summed(file, files, calls), packages=packages_of(file))
+    file = replace(records.summed(file, files, calls), packages=versions_here())
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
     truncated = records.truncated_of(files)

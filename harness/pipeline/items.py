@@ -1,7 +1,4 @@
-"""Records to the flat table of answers: one row an answer, a value and a reason for each judge.
-
-Says how an item, its expected answer and a choice are written as text. Selects and prints nothing.
-"""
+"""Records to the flat table of answers: one row an answer, a value and a reason for each judge."""
 
 from collections.abc import Sequence
 
@@ -23,24 +20,13 @@ COLUMNS = (
 """The columns of every items table; those of its judges follow."""
 
 
-def item_texts(record: SampleRecord) -> dict[str, str]:
-    """The texts of an item by name, in the order of its prompt; stress is marked with asterisks."""
-    fields = dict(record.sample.fields)
+def item_texts(sample: Sample) -> dict[str, str]:
+    """The texts of an item by name, in the order of the data; stress is marked with asterisks."""
+    fields = dict(sample.fields)
     if all(name in fields for name in STRESSED) and fields["emphasis"]:
         before, emphasis, after = (fields.pop(name) for name in STRESSED)
-        marked = {TURN: f"{before}{STRESS}{emphasis}{STRESS}{after}"}
-        place = {TURN: emphasis}
-    else:
-        marked, place = {}, {}
-    fields |= marked
-    prompt = "\n".join(m.content for step in record.steps[-1:] for m in step.messages)
-
-    def shown_at(name: str) -> tuple[bool, int]:
-        """What the prompt does not show comes last; a turn stands behind what leads up to it."""
-        at = prompt.rfind(place[name]) if name in place else prompt.find(fields[name])
-        return at < 0, at
-
-    return {name: fields[name] for name in sorted(fields, key=shown_at) if fields[name].strip()}
+        fields[TURN] = f"{before}{STRESS}{emphasis}{STRESS}{after}"
+    return {name: text for name, text in fields.items() if text.strip()}
 
 
 def expected_texts(sample: Sample, task: TaskSpec, variant: str) -> tuple[str, ...]:
@@ -85,7 +71,7 @@ def item_cells(
 ) -> tuple[object, ...]:
     """One row of the table, in the order of `item_columns`; None is a missing value."""
     sample, task = record.sample, file.task
-    item = "\n".join(f"{name}: {text}" for name, text in item_texts(record).items())
+    item = "\n".join(f"{name}: {text}" for name, text in item_texts(sample).items())
     expected = "\n".join(expected_texts(sample, task, record.variant)) or None
     missing = missing_reason(record, task)
     cells: list[object] = [

@@ -276,7 +276,7 @@ def resolve_stored(
     allows_self: bool = False,
 ) -> JudgePlan:
     """The plan of further judges of a stored run; the model under test is not loaded."""
-    file, records = folder.read(), StoredRows.whole(folder)
+    file, records = folder.read(), StoredRows(folder)
     options = RunOptions(file.run.task, file.model.name, tuple(judges), judge_model=judge_model)
     options = replace(options, is_self_judge_allowed=allows_self)
     setup.check_judges(workspace, options, file.task)
@@ -297,7 +297,7 @@ def resolve_reread(workspace: Workspace, folder: RunFolder) -> JudgePlan:
 
     Its records need not be whole: reading again mends verdicts.
     """
-    file, records = folder.read(), StoredRows.whole(folder, is_checked=False)
+    file, records = folder.read(), StoredRows(folder, is_checked=False)
     today = workspace.registry.load("tasks", file.run.task)
     task = structs.replace(file.task, postprocess=today.postprocess)
     known, setups = workspace.registry.names("configs/judges"), list[JudgeSetup]()

@@ -1,7 +1,4 @@
-"""Tables to text: Markdown, LaTeX, HTML, CSV, and the cells of a screen.
-
-Each form escapes what it shows. A missing number is a dash in text, an empty cell in CSV.
-"""
+"""Tables to text: Markdown, LaTeX, HTML, CSV, and the cells of a screen."""
 
 import re
 import unicodedata
@@ -115,10 +112,7 @@ def to_json(table: PaperTable) -> dict[str, object]:
 
 
 def to_csv(tables: Sequence[PaperTable]) -> str:
-    """All tables as one CSV: full precision, missing cells empty, a column for each part of a cell.
-
-    Of several tables, the first column has the title.
-    """
+    """All tables as one CSV: full precision, empty if missing, a column for each part of a cell."""
     blocks: dict[tuple[str, ...], list[list[object]]] = {}
     for one in tables:
         shown = {"value": (), "interval": ("low", "high")}

@@ -84,7 +84,7 @@ def test_html_is_balanced_and_runs_nothing() -> None:
 
     assert reader.open == []
     assert "script" not in reader.tags
-    assert reader.bold == "0.988 [0.910, 1.000] (1)"  # n is equal, and stands in a note
+    assert reader.bold == "0.988 [0.910, 1.000] n=120 (1)"
     assert 'colspan="2">irony' in text
     assert "<details>" in text
     assert "\x1b" not in text
@@ -142,5 +142,5 @@ def test_pdflatex_prints_the_table_as_it_is(tmp_path: Path) -> None:
     # The standard font draws an underscore as a rule, which is no letter.
     assert "a b & 50% $x$ #1 {c}" in words
     assert "<script>alert(1)</script>" in words
-    assert "0.988 [0.910, 1.000] (1)" in words
+    assert "0.988 [0.910, 1.000] n=120 (1)" in words
     assert "[U+4E2D]" in words

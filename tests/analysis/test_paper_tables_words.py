@@ -53,10 +53,8 @@ def test_the_ceiling_is_the_first_of_the_controls(tmp_path: Path) -> None:
 def test_one_n_of_all_is_said_once_below(tmp_path: Path) -> None:
     run_on_disk(tmp_path, "ant", {"near": "1110"})
 
-    table = made(tmp_path, "group", shows=("value", "n"))
-    assert [note for note in table.notes if note.startswith("n =")] == [
-        "n = 4 (all); n = 2 (even, odd)."
-    ]
+    table = made(tmp_path, shows=("value", "n"))
+    assert [note for note in table.notes if note.startswith("n =")] == ["n = 4."]
     assert "n=" not in to_latex([table]).partition(r"\bottomrule")[0]
 
 

@@ -1,4 +1,4 @@
-"""Numbers that others wrote for choices: read strictly, never evaluated, turned into scores."""
+"""Numbers that others wrote for choices, turned into scores."""
 
 from math import inf, nan
 
@@ -7,41 +7,9 @@ from support.each import each
 
 from harness.importers.record import (
     LEAST,
-    numbers_by_option,
     scores_of_logprobs,
     scores_of_probabilities,
 )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{'1': 0.25, '2': 0.75}",
-        '{"1": 0.25, "2": 0.75}',
-        "{1: 0.25, 2: 0.75}",
-        "  {'2': 7.5e-1,'1' :.25 , } ",
-    ],
-)
-def test_a_mapping_of_places_is_read_as_python_or_json_writes_it(text: str) -> None:
-    assert numbers_by_option(text, 2) == [0.25, 0.75]
-
-
-@each(
-    ("text", "fact"),
-    [
-        ("__import__('os')", "no mapping of places"),
-        ("{'1': 0.5, '2': 0.5} or 1", "no mapping of places"),
-        ("{'1': 0.5, 'x': 0.5}", "numbers for places 1, x, not"),
-        ("{'1': nan, '2': 0.5}", "no mapping of places"),
-        ("{'1': 0.5}", "numbers for places 1, not for 1 to 2"),
-        ("{'0': 0.5, '1': 0.5}", "numbers for places 0, 1, not"),
-        ("{" + "'1': 0.5, " * 2000 + "}", "more than 10000"),
-        ("", "no mapping of places"),
-    ],
-)
-def test_what_is_no_mapping_of_all_places_is_refused(text: str, fact: str) -> None:
-    with pytest.raises(ValueError, match=fact):
-        numbers_by_option(text, 2)
 
 
 def test_a_probability_printed_as_0_is_the_least_there_is() -> None:

@@ -193,8 +193,8 @@ WRONG = [
     ("item,said\ntea,4\n", CHOSEN, "neither one of the numbers 1 to 3 nor the text of a choice"),
     ('item,said\ntea,"[0.5, 0.5]"\n', SCORED, "2 numbers for 3 choices"),
     ('item,said\ntea,"{""a"": 1}"\n', SCORED, "the keys 'a' are neither 1, 2, 3 nor"),
-    ("item,said\ntea,0.5\n", SCORED, "neither a JSON list nor an object"),
-    ("item,said\ntea,open\n", SCORED, "no mapping of places to numbers"),
+    ("item,said\ntea,0.5\n", SCORED, "neither a list nor an object"),
+    ("item,said\ntea,open(1)\n", SCORED, "'open(1)' is neither a list nor an object"),
     (
         'item,said\ntea,"[""x"", 1, 2]"\n',
         SCORED,

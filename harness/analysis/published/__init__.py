@@ -1,9 +1,4 @@
-"""Published numbers, recomputed: from released data, stored answers or other printed numbers.
-
-Each module names its recomputations in RECOMPUTATIONS. One turns the files of a source, or
-numbers printed with the cells, into named values, which `verify` compares with the published ones:
-a further cell is a further value. Read `datasets` first. Nothing here knows what was published.
-"""
+"""Published numbers, recomputed: from released data, stored answers or other printed numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Stored answers to accuracies and correlations, by source.
-
-Hu et al. 2022: prompts, stored answers and people's answers. Topical-Chat: people's ratings and a
-judge's stored replies, whose score is their first digit, as in the scripts of Chiang and Lee.
-"""
+"""Stored answers to accuracies and correlations, by source."""
 
 from ast import literal_eval
 from collections.abc import Iterable
@@ -56,10 +52,7 @@ def answer_files(model: str, names: Iterable[str] = PHENOMENA.values()) -> tuple
 
 
 def prompts(folder: Path) -> Values:
-    """Items and options by phenomenon, and the rows of the control without stories.
-
-    `rows_changed` are those of the control whose text is not that of the item with its story.
-    """
+    """Items and options by phenomenon, and the rows of the control without stories."""
     rows = read_csvs(folder, prompt_files(), ("item_id", "content", "randomized_option_order"))
     is_control = rows["file"].str.contains("_no-story_", regex=False)
     rows["file"] = rows["file"].str.replace("_no-story", "", regex=False)
@@ -110,10 +103,7 @@ def answers(folder: Path, *, model: str) -> Values:
 
 
 def answers_and_people(folder: Path, *, model: str) -> Values:
-    """Pearson's r by phenomenon of a model's probability of the right option and people's share.
-
-    `people` is the mean of the people's shares over the items that the model was asked.
-    """
+    """Pearson's r by phenomenon of a model's probability of the right option and people's share."""
     values: dict[str, float | None] = {}
     for group, name in PHENOMENA.items():
         model_means = _means(_answers(folder, name, model), "item_id", "prob_true_answer")
@@ -192,10 +182,7 @@ class _Reply(msgspec.Struct):
 
 
 def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
-    """Pearson's r of all cells and the mean tau-b of the conversations (their two methods).
-
-    `tau_b_with_zeros` takes replies that cannot be read for zeros, as one of their scripts does.
-    """
+    """Pearson's r of all cells and the mean tau-b of the conversations (their two methods)."""
     rated = read_json(folder / CHAT_PEOPLE, list[_Reply])
     documents = list(dict.fromkeys(one.source for one in rated))
     systems = list(dict.fromkeys(one.system_id for one in rated))

@@ -1,9 +1,4 @@
-"""Released data to the counts and the agreement of annotators that papers print, by source.
-
-Emphasized-Talk: the place of a stress is the one that the task's reader finds. Intent resolution
-("Pope"): also the scores of guessers that see a reply alone. LUDWIG: five people's answers to each
-implicature. ISHate has a module of its own.
-"""
+"""Released data to the counts and the agreement of annotators that papers print, by source."""
 
 import re
 from collections import Counter

@@ -1,8 +1,4 @@
-"""ISHate: the agreement of its annotators, and its messages by split, layer, source and property.
-
-Duplicates are texts that are equal in lower case, every run of other characters than a-z and 0-9
-as one space.
-"""
+"""ISHate: the agreement of annotators, and the messages by split, layer, source and property."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,10 +29,7 @@ _LABELS = {
 
 
 def rounds(folder: Path) -> Values:
-    """Two annotators' agreement in each of the rounds, numbered from 1.
-
-    The combined layers are 2 x implicit + subtle.
-    """
+    """Two annotators' agreement in each of the rounds, numbered from 1."""
     columns = ("message_id", "iteration", "coder", "implicit_layer", "subtlety_layer", "source")
     rows = _read(folder / ROUNDS, columns)
     values: dict[str, float | None] = {"sources": rows["source"].nunique()}

@@ -1,9 +1,4 @@
-"""Printed numbers to what they imply: ranks, correlations, scores of whole counts, tests.
-
-Emphasized-Talk: the order of its systems. ImpScore: graded sentences in the order of their scores.
-ISHate: F1 of the whole counts behind a precision and a recall. Last: worked examples of the papers
-that define our statistics.
-"""
+"""Printed numbers to what they imply: ranks, correlations, scores of whole counts, tests."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -12,17 +7,9 @@ from typing import get_args
 import numpy as np
 
 from harness.analysis.published import Inputs, Recomputation, Values
-from harness.stats.agreement import Scale, alpha
+from harness.stats import agreement, correlation
 from harness.stats.comparison import williams_test
-from harness.stats.correlation import (
-    calibrated_acc_eq,
-    discordant_pairs,
-    document_taus,
-    fisher_interval,
-    pearson,
-    permutation_p,
-    spearman,
-)
+from harness.stats.correlation import pearson, spearman
 
 JUDGES = {"bertf1": "BERTf1", "auto_gpt4_gt": "auto-gpt4-gt", "auto_gpt4": "auto-gpt4"}
 
@@ -33,12 +20,12 @@ def ranking(inputs: Inputs) -> Values:
     for name, column in JUDGES.items():
         judge = inputs[column]
         order = spearman(judge, opinions)
-        span = fisher_interval(order.value or 0.0, order.n)
+        span = correlation.fisher_interval(order.value or 0.0, order.n)
         values |= {
             f"{name}_spearman": order.value,
             f"{name}_pearson": pearson(judge, opinions).value,
-            f"{name}_discordant": discordant_pairs(judge, opinions).value,
-            f"{name}_permutation_p": permutation_p(judge, opinions, "spearman").value,
+            f"{name}_discordant": correlation.discordant_pairs(judge, opinions).value,
+            f"{name}_permutation_p": correlation.permutation_p(judge, opinions, "spearman").value,
             f"{name}_fisher_low": span.low,
             f"{name}_fisher_high": span.high,
             **_ranks(name, judge),
@@ -53,14 +40,10 @@ def _ranks(name: str, column: Sequence[float]) -> Values:
 
 
 def graded_sentences(inputs: Inputs) -> Values:
-    """How the scores of each topic of ImpScore, in the gold order of its sentences, keep to it.
-
-    Kendall's tau-b and Spearman's rho by topic, their means over the first and the second half of
-    the topics, and the topics whose first, last or both sentences are out of place.
-    """
+    """How the scores of each topic of ImpScore, in the gold order of its sentences, keep to it."""
     topics = [inputs[f"topic {number}"] for number in range(1, 11)]
     order = range(len(topics[0]))
-    taus = [float(tau) for tau in document_taus([order] * len(topics), topics)]
+    taus = [float(tau) for tau in correlation.document_taus([order] * len(topics), topics)]
     rhos = [spearman(order, topic).value or 0.0 for topic in topics]
     half = len(topics) // 2
     values: dict[str, float | None] = {
@@ -75,11 +58,7 @@ def graded_sentences(inputs: Inputs) -> Values:
 
 
 def counted_f1(inputs: Inputs) -> Values:
-    """F1 of the whole counts that a printed precision and recall come from, row by row.
-
-    `in test` says how many messages have the label; the hits are its share that was found, what
-    was said to be one is hits by precision. `missed` are those not found.
-    """
+    """F1 of the whole counts that a printed precision and recall come from, row by row."""
     values: dict[str, float | None] = {}
     for label in ("implicit", "subtle"):
         (gold,) = inputs[f"{label} in test"]
@@ -119,7 +98,7 @@ def tie_calibration(inputs: Inputs) -> Values:
     """The best tie threshold and the accuracy there, of one metric with two sets of ratings."""
     metric, values = [inputs["metric"]], dict[str, float | None]()
     for name in ("without_ties", "with_ties"):
-        best, epsilons = calibrated_acc_eq([inputs[name]], metric)
+        best, epsilons = correlation.calibrated_acc_eq([inputs[name]], metric)
         values[f"{name}_epsilon"] = epsilons[0] if epsilons else None
         values[f"{name}_accuracy"] = best.value
     return values
@@ -129,7 +108,7 @@ def krippendorff(inputs: Inputs) -> Values:
     """Krippendorff's alpha of four observers, some of whose values are missing, by scale."""
     observers = ("observer_a", "observer_b", "observer_c", "observer_d")
     ratings = np.array([inputs[name] for name in observers]).T
-    return {scale: alpha(ratings, scale).value for scale in get_args(Scale)}
+    return {scale: agreement.alpha(ratings, scale).value for scale in get_args(agreement.Scale)}
 
 
 RECOMPUTATIONS = {

@@ -56,10 +56,7 @@ class Changes(TypedDict, total=False):
 
 
 def adapted(layout: LayoutSpec | None, **changes: Unpack[Changes]) -> LayoutSpec:
-    """A layout with other rows, columns, groups, conditions or cells; without one, the plain one.
-
-    Raises SpecError if these do not fit together.
-    """
+    """A layout with other axes, conditions or cells, PLAIN without one; SpecError for a clash."""
     said = to_builtins(layout or PLAIN)
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     where, shown, digits = (given.pop(name, None) for name in ("where", "cell", "digits"))
@@ -81,10 +78,7 @@ def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
         rated = _people(given, has_statistics=True)
         note = " ".join(filter(None, (layout.note, *sources.rated_notes(rated))))
         return paper_tables(sources.agreement_facts(rated), structs.replace(layout, note=note))
-    files, absent = _files(layout, given)
-    if absent:
-        note = f"{layout.note} Not at hand: {', '.join(absent)}.".strip()
-        layout = structs.replace(layout, note=note)
+    files = _files(layout, given)
     match layout:
         case layouts.CountsLayout():
             # What rows were kept by is no part of what was counted.
@@ -137,19 +131,18 @@ def _people(given: TableInput, *, has_statistics: bool) -> sources.Rated:
     return sources.match_people(ratings, given.folders, has_statistics=has_statistics)
 
 
-def _files(layout: FilesLayout, given: TableInput) -> tuple[dict[str, Path], list[str]]:
-    """The files of a layout that are at hand, by split, and the names of those that are not."""
+def _files(layout: FilesLayout, given: TableInput) -> dict[str, Path]:
+    """The files of a layout, by split."""
     if given.files:
-        return {path.name.partition(".")[0]: path for path in given.files}, []
+        return {path.name.partition(".")[0]: path for path in given.files}
     if not layout.files:
         needs = layout.needs or "a table (CSV, TSV, JSON lines or Parquet)"
         raise SpecError(f"this table is made of a file; name it with --data FILE: {needs}")
     folder = (given.data or Path()) / layout.source
     paths = {split: folder / name for split, name in layout.files.items()}
-    there = {split: path for split, path in paths.items() if path.is_file()}
-    if not there:
+    if absent := [path.name for path in paths.values() if not path.is_file()]:
         raise DataError(
-            f"{folder}: has none of {', '.join(layout.files.values())}; `harness data fetch "
-            f"{layout.source}` downloads them, or see --data"
+            f"{folder}: no {', '.join(absent)}; `harness data fetch {layout.source}` downloads "
+            "them, or see --data"
         )
-    return there, [name for split, name in layout.files.items() if split not in there]
+    return paths

@@ -1,13 +1,9 @@
-"""Scores of runs to facts: one number each, with the names that rows and columns are made of.
-
-Facts are a frame, a row a number. Its columns below `dim` are names (None where a number has not
-this name), those below `cell` are CELL. Nothing here knows where in a table a fact will be.
-"""
+"""Scores of runs to facts: one number each, with the names that rows and columns are made of."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 from harness.analysis.boards.ranked import CONTROL, ranked, unranked
 from harness.analysis.boards.scores import HEADLINES
@@ -15,7 +11,7 @@ from harness.analysis.boards.verdicts import PARTS, board_verdicts
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
-from harness.pipeline.choice_scores import F1, MACRO
+from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.score import ALL
 from harness.specs.layouts import RunsLayout, TableLayout
 from harness.storage.runs import RunFolder
@@ -49,7 +45,7 @@ rule: 1 for controls, or totals of data, 2 for statistics of judges.
 
 
 def facts(dims: DataFrame, **known: object) -> DataFrame:
-    """Facts, each of its names and of what is known of it, by CELL."""
+    """Facts, a row a number: below `dim` its names, None without one, and below `cell` CELL."""
     dims = dims.astype(object).reset_index(drop=True)
     cell = pandas.DataFrame({**CELL, **known}, index=dims.index, columns=[*CELL])
     cell = cell.astype(dict.fromkeys(NUMBERS, float))
@@ -148,61 +144,36 @@ Ranks = Callable[[DataFrame], DataFrame]
 
 
 def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
-    """Rank scores by the verdicts of their runs, which are read once, when they are needed.
-
-    Nothing is ranked by other metrics than means of verdicts and F1, nor where there is one model
-    alone, or scores are of several recipes.
-    """
+    """Rank scores by the verdicts of their runs, which are read once, when they are needed."""
     read: dict[str, DataFrame] = {}
     none = pandas.DataFrame(columns=["rank", "is_best", "items"])
 
     def ranks(found: DataFrame) -> DataFrame:
         able = found[(found["cell", "block"] == 0) & found["cell", "value"].notna()]
         values = able["cell", "value"].set_axis(able["dim", "signature"])
-        if len(able) < 2 or able["dim", "metric"].nunique() > 1:
+        metrics = {*able["dim", "metric"]}
+        if len(able) < 2 or len(metrics) > 1 or not metrics <= {*HEADLINES, MACRO}:
             return none
-        one = able["dim"].iloc[0]
+        decoding, group = able["dim", "decoding"].iloc[0], able["dim", "group"].iloc[0]
         heads = scores[(scores["group"] == ALL) & scores["metric"].isin(HEADLINES)]
-        heads = heads[heads["decoding"] == one["decoding"]]
+        heads = heads[heads["decoding"] == decoding]
         own = heads[heads["signature"].isin(values.index)].drop_duplicates("signature")
-        parts = _parts(scores, one)
-        if parts is None or len(own) < len(values) or own["recipe"].nunique() > 1:
+        if len(own) < len(values) or own["recipe"].nunique() > 1:
             return none
-        if one["decoding"] not in read:
-            read[one["decoding"]] = board_verdicts(folders, heads)
-        verdicts = read[one["decoding"]]
+        if decoding not in read:
+            read[decoding] = board_verdicts(folders, heads)
+        verdicts = read[decoding]
         kept = verdicts["signature"].isin(values.index) & verdicts["value"].notna()
-        if one["group"] != ALL:
-            kept &= verdicts["group"] == one["group"]
+        kept &= (verdicts["group"] == group) | (group == ALL)
         own = unranked(own.assign(value=own["signature"].astype(object).map(values)), ())
-        ranked_by = "mean" if one["metric"] in HEADLINES else MACRO
-        made = ranked(own.assign(ranked_by=ranked_by), _with_parts(verdicts[kept], parts))
+        verdicts = verdicts[kept]
+        if MACRO not in metrics:
+            # What a board of classes adds up is no mean of values.
+            verdicts = verdicts.drop(columns=[one for one in verdicts if one.startswith(PARTS)])
+            verdicts = verdicts.assign(**{f"{PARTS}0": verdicts["value"], f"{PARTS}1": 1.0})
+        made = ranked(own.assign(ranked_by=MACRO if MACRO in metrics else "mean"), verdicts)
         made = made[made["rank"].notna()].set_index("signature")
         is_best = (made["rank_group"] == 1) & (made["rank_group"].max() > 1)
         return made[["rank"]].assign(is_best=is_best, items=made["rank_items"])
 
     return ranks
-
-
-def _parts(scores: DataFrame, one: "pandas.Series[Any]") -> list[int] | None:
-    """The parts of each verdict that a score is made of: none for its value; None for no ranks."""
-    metric, prefix = one["metric"], F1.format("")
-    if metric in HEADLINES:
-        return []
-    names = scores.loc[scores["signature"] == one["signature"], "metric"].unique()
-    labels = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    if metric == MACRO:
-        return [*range(2 * len(labels))]
-    if not metric.startswith(prefix):
-        return None
-    place = labels.index(metric.removeprefix(prefix))
-    # A mean F1 over one class is that class's F1.
-    return [place, place + len(labels)]
-
-
-def _with_parts(verdicts: DataFrame, parts: Sequence[int]) -> DataFrame:
-    """Verdicts with some of their parts; what a board of classes adds up is no mean of values."""
-    names = [name for name in verdicts if name.startswith(PARTS)]
-    made = [verdicts[f"{PARTS}{at}"] for at in parts] or [verdicts["value"], 1.0]
-    bare = verdicts.drop(columns=names).assign(parts=len(made))
-    return bare.assign(**{f"{PARTS}{at}": part for at, part in enumerate(made)})

@@ -24,7 +24,7 @@ def notes_of(
 ) -> list[str]:
     """All notes of a table; `placed` are its facts at their `row` and `column`."""
     shows, is_score = layout.cell.shows, placed["is_score"].astype(bool)
-    notes = [*recipe_notes(placed.loc[is_score, "signature"]), *_counts(placed, shows, words[1])]
+    notes = [*recipe_notes(placed.loc[is_score, "signature"]), *_counts(placed, shows)]
     if "interval" in shows and cells["low"].notna().any():
         notes.append("In brackets: 95% intervals.")
     notes += _rank_notes(cells, shows)
@@ -49,30 +49,19 @@ def notes_of(
     return [*notes, *filter(None, (f"{'; '.join(legend)}." if legend else "", layout.note))]
 
 
-def _counts(placed: DataFrame, shows: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]:
-    """How many answers, once, or once a column where n is asked for and cells have none."""
+def _counts(placed: DataFrame, shows: Sequence[str]) -> list[str]:
+    """How many answers, where no cell says so, and of how many independent items, if fewer."""
     counted = placed[placed["n"].notna() & (placed["block"] < 2)]
-    is_even = (counted.groupby("column")["n"].nunique() == 1).all()
-    if not len(counted) or ("n" in shows and not is_even):
+    if not len(counted) or ("n" in shows and counted["n"].nunique() > 1):
         return []
-    if "n" not in shows or counted["n"].nunique() == 1:
-        return [_counted(counted)]
-    said: dict[str, list[str]] = {}
-    for column, own in counted.groupby("column", sort=False):
-        said.setdefault(_counted(own).rstrip("."), []).append(", ".join(names[int(str(column))]))
-    return ["; ".join(f"{count} ({', '.join(own)})" for count, own in said.items()) + "."]
-
-
-def _counted(facts: DataFrame) -> str:
-    """How many answers, and of how many independent items where these are fewer."""
-    least, most = int(facts["n"].min()), int(facts["n"].max())
+    least, most = int(counted["n"].min()), int(counted["n"].max())
     answers = f"n = {least:,}" if least == most else f"n from {least:,} to {most:,}"
-    items = facts["clusters"].dropna()
+    items = counted["clusters"].dropna()
     if not len(items) or (items.min(), items.max()) == (least, most):
-        return f"{answers}."
+        return [f"{answers}."]
     few, many = int(items.min()), int(items.max())
     independent = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    return f"{answers} answers, of {independent} independent items."
+    return [f"{answers} answers, of {independent} independent items."]
 
 
 def _rank_notes(cells: DataFrame, shows: Sequence[str]) -> list[str]:

@@ -1,8 +1,4 @@
-"""Facts and a layout to tables: what shares a table, its rows, columns and ranks.
-
-Two numbers never share a cell: what they differ in makes tables of their own. What is not there
-is an empty cell whose reason is in the notes.
-"""
+"""Facts and a layout to tables: what shares a table, its rows, columns and ranks."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,11 +48,10 @@ class PaperTable:
 
     @property
     def text_style(self) -> CellStyle:
-        """What a cell shows in text: without n, where a note says the one of each column."""
-        own = self.cells[self.cells["row"].map(dict(enumerate(self.blocks))) < 2]
-        is_said = (own.groupby("column")["n"].nunique() < 2).all()
+        """What a cell shows in text: without n, where a note says the one of all cells."""
+        own = self.cells["n"][self.cells["row"].map(dict(enumerate(self.blocks))) < 2]
         rest = tuple(name for name in self.style.shows if name != "n")
-        return replace(self.style, shows=rest) if is_said and rest else self.style
+        return replace(self.style, shows=rest) if own.nunique() < 2 and rest else self.style
 
     @property
     def headings(self) -> Key:
@@ -126,10 +121,7 @@ def _of_models(extra: DataFrame, dims: DataFrame, layout: TableLayout) -> DataFr
 def _without_single(
     facts: DataFrame, layout: TableLayout, groups: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Facts that name their table, and those of tasks that have one judge, which fit into each.
-
-    A task of choices has one judge where another task may have several.
-    """
+    """Facts that name their table, and those of tasks that have one judge, which fit into each."""
     is_apart = "judge" in groups and "judge" not in layout.groups and "task" in layout.columns
     judges = facts["dim"].groupby("task")["judge"].transform("nunique") if is_apart else None
     if judges is None or (judges == 1).all():
@@ -138,11 +130,7 @@ def _without_single(
 
 
 def _groups(dims: DataFrame, layout: TableLayout) -> tuple[str, ...]:
-    """The names that part the tables: the layout's, and those that keep numbers apart.
-
-    No two numbers share a cell, and those of one column share all of their recipe but what the
-    layout's names explain.
-    """
+    """The names that part the tables: the layout's, and those that keep numbers apart."""
     groups, dims = list(layout.groups), dims.fillna("")
 
     def is_mixed(names: Iterable[str], name: str) -> bool:

@@ -38,16 +38,16 @@ def samples_frame(folders: Sequence[RunFolder]) -> DataFrame:
 
 def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    read = [(folder.read(), StoredRows(folder, with_prompts=True)) for folder in folders]
+    read = [(folder.read(), StoredRows(folder)) for folder in folders]
     judges = tuple({entry.name: entry for file, _ in read for entry in file.judges}.values())
     cells = (item_cells(file, record, judges) for file, rows in read for record in rows)
     return pandas.DataFrame(cells, columns=item_columns(judges))
 
 
 def board_frame(folders: Sequence[RunFolder]) -> DataFrame:
-    """The headline scores with their ranks: the rows of leaderboard.csv."""
-    scores, boards, _ = leaderboard(folders)
-    return board_rows(scores, boards)
+    """All scores with their ranks: the rows of leaderboard.csv with `--metrics`."""
+    scores, boards, _ = leaderboard(folders, is_every=True)
+    return board_rows(scores, boards, is_every=True)
 
 
 def rates_frame(

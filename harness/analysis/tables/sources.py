@@ -1,7 +1,4 @@
-"""Files and people's ratings to facts: counts of rows, agreement of coders, numbers of other files.
-
-Nothing here knows where in a table a fact will be.
-"""
+"""Files and people's ratings to facts: counts, agreement of coders, numbers of other files."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -18,7 +18,7 @@ from harness.present.screen import say, show, show_json, show_rows, warn
 from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
-from harness.storage.tables import Column, FileFormat, Table, column_of, extended
+from harness.storage.tables import FileFormat, Table, column_of, extended
 from harness.text.cleaning import Cleaned, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
@@ -79,7 +79,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     paths = [choice.out / f"{name}.{target}" for name in names]
     for path, part in zip(paths, places, strict=True):
         refuse_source(path, Path(where))
-        write_whole(path, extended(parting.picked(table, part), (), target))
+        write_whole(path, extended(parting.picked(table, part), pandas.DataFrame(), target))
     texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
     shared = leaks(texts)
     if is_json:
@@ -193,7 +193,7 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     refuse_source(out, Path(where))
     found = [_cleaned(cell, steps) for cell in column_of(table, choice.column, where=where)]
     texts, notes, _ = zip(*found, strict=True)
-    added = [Column(choice.name, texts, False), Column(f"{choice.name}_note", notes, False)]
+    added = pandas.DataFrame({choice.name: texts, f"{choice.name}_note": notes}, dtype=object)
     write_whole(out, extended(table, added, target))
     missing = Counter(note for note in notes if note)
     changed = Counter(name for _, _, own in found for name in own)

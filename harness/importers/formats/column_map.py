@@ -1,5 +1,7 @@
 """CSV files, JSON lines and Parquet to answers, by a column map that names what each column is."""
 
+from ast import literal_eval
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from harness.specs.data import AnswerSpec, MapSpec
 from harness.storage.cells import filled, read_json
 from harness.storage.tables import FileFormat, read_table
 
+_LONGEST = 10_000
 LOOKS_FOR = "a CSV file, JSON lines or Parquet, with --map"
 Named = tuple[dict[str, Option], dict[str, Option]]
 """The options of a sample by their numbers in a file, and by their texts."""
@@ -101,22 +104,19 @@ def _chosen(record: ImportedRecord, column: str, named: Named) -> str:
 
 
 def _by_index(content: Any, named: Named, start: int) -> dict[int, float]:  # noqa: ANN401 - any JSON
-    """The number of each option, by the place of its choice in the sample.
-
-    An object, nested or written as JSON, has the numbers or the texts of the choices as keys.
-    """
+    """The number of each option, by the place of its choice in the sample."""
     by_number, by_text = named
-    if isinstance(content, str):
-        try:
-            content = read_json(content)
-        except ValueError:
-            content = dict(enumerate(rows.numbers_by_option(content, len(by_number)), 1))
+    for parse in (read_json, literal_eval) if isinstance(content, str) else ():
+        # Literals alone: no name is looked up, nothing runs.
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            content = parse(content.strip()[:_LONGEST])
+            break
     if isinstance(content, list):
         if len(content) != len(by_number):
             raise ValueError(f"{len(content)} numbers for {len(by_number)} choices")
         content = dict(enumerate(content, start))
     if not isinstance(content, dict):
-        raise ValueError("the column holds neither a JSON list nor an object")
+        raise ValueError(f"{str(content)[:80]!r} is neither a list nor an object")
     given = {str(key).strip(): _number(value) for key, value in content.items()}
     known = by_number if given.keys() == by_number.keys() else by_text
     if given.keys() != known.keys():

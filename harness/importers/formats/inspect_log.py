@@ -1,8 +1,4 @@
-"""Logs of Inspect (.eval and .json) to answers, read with Inspect's own library.
-
-The messages, if they are a prompt of this program, or the sample's id decide what was asked.
-Several epochs are several replies.
-"""
+"""Logs of Inspect (.eval and .json) to answers, read with Inspect's own library."""
 
 import re
 from collections.abc import Sequence

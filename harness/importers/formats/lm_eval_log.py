@@ -1,8 +1,4 @@
-"""Sample logs of lm-evaluation-harness (samples_TASK_*.jsonl) to answers.
-
-Log-likelihoods of continuations become scores of choices, generated texts become texts. The
-context, if it is a prompt of this program, or the id in `doc` decides what was asked.
-"""
+"""Sample logs of lm-evaluation-harness (samples_TASK_*.jsonl) to answers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +38,7 @@ def recognises(text: str) -> bool:
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; of several filters of one reply the first one counts."""
     records, asked = [], {}
-    lines = [_line(f"{path}:{n}", one) for n, _, one in json_objects(str(path), text)]
+    lines = [_line(f"{path}:{n}", one) for n, one in json_objects(str(path), text)]
     for record, line in lines:
         if line.filter == lines[0][1].filter and record.is_selected(spec):
             asked[record.place] = _asked(line, place=record.place)

@@ -1,8 +1,4 @@
-"""A judge model's replies in the format of the Topical-Chat release to answers: a JSON list.
-
-Each item has the rated reply, the whole prompt and every answer to it. The prompt names the
-criterion as "Name (low-high)" or as the form's "- Name:"; a file's name does not matter.
-"""
+"""A judge model's replies in the format of the Topical-Chat release to answers: a JSON list."""
 
 import re
 from pathlib import Path

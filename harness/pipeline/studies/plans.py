@@ -199,7 +199,7 @@ def _file_of(folder: RunFolder) -> RunFile | None:
     if not (folder.path / "run.json").is_file():
         return None
     try:
-        StoredRows.whole(folder)
+        StoredRows(folder)
         return folder.read()
     except StoreError:
         return None
