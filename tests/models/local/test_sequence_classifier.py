@@ -178,7 +178,10 @@ def test_an_output_that_the_checkpoint_does_not_have_is_refused(
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [(["run", "--model", "tiny"], "labels non, open, hidden"), (["train", "tiny"], "`flags` says")],
+    [
+        (["run", "--model", "tiny"], "labels non, open, hidden"),
+        (["train", "tiny"], "leave `flags` out"),
+    ],
 )
 def test_a_flag_is_for_two_labels_and_is_not_trained(
     toy: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str], words: list[str], named: str
