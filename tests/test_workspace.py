@@ -7,11 +7,8 @@ import pytest
 from msgspec import structs
 from support.toy import SAMPLES, Toy, lines
 
-from harness.data.download import sha256
 from harness.errors import DataError, SpecError
-from harness.registry import shipped_home
 from harness.specs.tasks import ReferenceChoiceSpec
-from harness.storage.find_runs import owner
 from harness.workspace import Workspace
 
 
@@ -27,15 +24,7 @@ def test_the_sample_set_stands_in_and_says_so(toy: Toy, caplog: pytest.LogCaptur
 
     assert (len(samples), entry.mode) == (SAMPLES, "sample")
     assert entry.label.startswith("sample:")
-    assert "the user's sample set toy.jsonl is used (--data DIR for other data)" in caplog.text
-
-
-def test_every_sample_set_that_ships_is_the_programs_own() -> None:
-    shipped = [*(shipped_home() / "tasks/samples").iterdir()]
-
-    assert [
-        file.name for file in shipped if owner({file.name: sha256(file)}) != "the program"
-    ] == []
+    assert "the sample set toy.jsonl is used (--data DIR for other data)" in caplog.text
 
 
 def test_the_sample_set_is_told_of_once_a_command_and_not_with_what_is_stored(
@@ -71,48 +60,6 @@ def test_a_data_folder_is_read_without_a_warning(
 
     assert (len(samples), entry.mode, caplog.text) == (3, "released", "")
     assert list(entry.files) == ["toy.jsonl"]
-
-
-def test_a_released_file_that_was_changed_is_told_of_once(
-    toy: Toy, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = "{path: p, name: toy.jsonl, sha256: " + "a" * 64 + "}"
-    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
-    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
-    space = data_folder(toy, "\n".join(lines(3)))
-
-    for _ in range(2):
-        space.samples(space.registry.load("tasks", "toy").data)
-
-    assert caplog.text.count("is not the file as it was released") == 1
-    assert "`harness data fetch toys`" in caplog.text
-
-
-def test_a_file_as_released_is_told_nothing_of(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
-    space = data_folder(toy, "\n".join(lines(3)))
-    found = space.samples(space.registry.load("tasks", "toy").data)[1].files["toy.jsonl"]
-    source = f"{{path: p, name: toy.jsonl, sha256: {found}}}"
-    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
-    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
-
-    space.samples(space.registry.load("tasks", "toy").data)
-
-    assert caplog.text == ""
-
-
-def test_a_file_in_a_folder_of_its_source_is_compared_too(
-    toy: Toy, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = "{path: p, name: part/toy.jsonl, sha256: " + "b" * 64 + "}"
-    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
-    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
-    space = data_folder(toy, "\n".join(lines(3)))
-    (toy.folder / "data/toys/part").mkdir()
-    (toy.folder / "data/toys/toy.jsonl").rename(toy.folder / "data/toys/part/toy.jsonl")
-    spec = structs.replace(space.registry.load("tasks", "toy").data, files=("part/toy.jsonl",))
-
-    assert list(space.samples(spec)[1].files) == ["part/toy.jsonl"]
-    assert "is not the file as it was released" in caplog.text
 
 
 @pytest.mark.parametrize("is_sample", [True, False])

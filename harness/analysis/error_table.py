@@ -17,7 +17,7 @@ from harness.storage.cells import filled, json_text
 from harness.storage.environment import read_data_paths
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
-from harness.storage.tables import ENDINGS, Column, FileFormat, Table, format_by_name
+from harness.storage.tables import ENDINGS, FileFormat, Table, format_by_name
 from harness.workspace import Workspace
 
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
@@ -68,10 +68,8 @@ def originals_of(
 def run_errors(folder: RunFolder, texts: DataFrame, kind: str) -> DataFrame:
     """The texts that were flagged other than their label says, in the order of the run.
 
-    `texts` are those of `flags`; what has no answer is no error, and a tie is one in part. A text
-    has a row for each prompt that erred. The columns of `flags`, `answer`, `gold`, `group`,
-    `fields` and `references` of its sample, and `error` and `verdict` in words. `kind` is one of
-    KINDS.
+    `texts` are those of `flags`; what has no answer is no error, and a tie is one in part. `error`
+    is of KINDS, as `kind` is, and `verdict` says it in words.
     """
     known = texts[texts["is_measured"] & texts["flagged"].notna()]
     found = known[known["flagged"] != known["is_positive"].astype(float)]
@@ -96,7 +94,7 @@ def output_format(out: Path) -> FileFormat:
     return found
 
 
-def error_table(errors: DataFrame, originals: OriginalRows | None) -> tuple[Table, list[Column]]:
+def error_table(errors: DataFrame, originals: OriginalRows | None) -> tuple[Table, DataFrame]:
     """The rows of some errors in the data, and columns of what the run says of each."""
     names, rows = list(errors["sample"]), originals.rows if originals else {}
     if originals and (unknown := [name for name in names if name not in rows]):
@@ -105,18 +103,16 @@ def error_table(errors: DataFrame, originals: OriginalRows | None) -> tuple[Tabl
     table = picked(originals.table, [rows[n] for n in names]) if originals else _kept(errors)
     places = [originals.places[rows[name]] if originals else None for name in names]
     found = errors.assign(label=errors["gold"], id=errors["sample"], row=places)[list(_COLUMNS)]
-    cells = found.astype(object).where(found.notna(), None)
-    return table, [
-        Column(_free(f"harness_{name}", table.columns), cells[name].tolist(), name in _NUMBERS)
-        for name in _COLUMNS
-    ]
+    kinds = {name: "float64" if name in _NUMBERS else "object" for name in _COLUMNS}
+    free = {name: _free(f"harness_{name}", table.columns) for name in _COLUMNS}
+    return table, found.astype(kinds).rename(columns=free)
 
 
 def error_frame(errors: DataFrame, originals: OriginalRows | None) -> DataFrame:
     """The columns of `error_table` as a frame."""
     table, added = error_table(errors, originals)
     cells = {name: table.cells(at) for at, name in enumerate(table.columns)}
-    return pandas.DataFrame(cells | {column.name: column.cells for column in added})
+    return pandas.concat([pandas.DataFrame(cells), added.reset_index(drop=True)], axis=1)
 
 
 def _kept(errors: DataFrame) -> Table:

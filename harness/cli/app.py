@@ -87,8 +87,6 @@ BELOW: Mapping[str, Entry] = {
     "perturb report": ("make:report", "Count the verdicts that perturbations change."),
     "check judge": ("check:judge", "Try a judge on made-up answers."),
     "check model": ("check:model", "Try a model on made-up prompts."),
-    "check reader": ("check:reader", "Try a reader on some files."),
-    "check scorer": ("check:scorer", "Try a scorer of implicitness on made-up texts."),
     "data fetch": ("catalogue:fetch", "Download sources and verify their checksums."),
     "data check": ("catalogue:check", "Verify the checksums of files."),
     "data split": ("texts.tables:split", "Split a table into parts without shared texts."),

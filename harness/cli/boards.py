@@ -38,6 +38,11 @@ class BoardChoice:
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
     is_all: bool = option("Print all boards, averaged variants and alarms.", False, flags="--all")
+    has_metrics: bool = option(
+        "Keep every metric in leaderboard.csv, not those alone that are ranked.",
+        False,
+        flags="--metrics",
+    )
 
     def of(self, scores: DataFrame) -> DataFrame:
         """The chosen scores; SpecError for what none of them has."""
@@ -61,8 +66,9 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     named = find_runs(results, choice.runs or ())
     if not (folders := named or run_folders(results)):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    scores, boards, verdicts = ranked.leaderboard(folders)
-    lost, rows = scores.attrs["lost"], ranked.board_rows(scores, boards)
+    is_every = choice.has_metrics
+    scores, boards, verdicts = ranked.leaderboard(folders, is_every=is_every)
+    lost, rows = scores.attrs["lost"], ranked.board_rows(scores, boards, is_every=is_every)
     table = results / "leaderboard.csv"
     if not named:
         write_whole(table, board_text(rows).encode())

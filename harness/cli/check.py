@@ -1,8 +1,7 @@
-"""The commands check judge, model, reader, scorer: is one of your own built as runs need it."""
+"""The commands check judge and check model: is one of your own built as runs need it."""
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from harness.cli import options
 from harness.cli.options import HOME, ExitCode, Home, argument, option
@@ -75,23 +74,6 @@ def model(
     if hosted is not None and not is_asked:
         say(f"not asked: it would call {hosted.base_url}; add --yes")
     return code
-
-
-def reader(
-    name: str = argument("NAME", "A reader's name, file.py:function or module:function."),
-    files: list[Path] = argument("FILE", "The files to read, in the task's order."),
-    home: Home = HOME,
-) -> int:
-    """Try a reader on some files. Exit code 1: a rule is broken."""
-    registry = options.registry(home)
-    registry.reader(name)  # an unknown one is the user's mistake, and breaks no rule
-    return _report(conformance.check_reader(lambda: registry.read(name, files, None)))
-
-
-def scorer(name: str = argument("NAME", NAME), home: Home = HOME) -> int:
-    """Try a scorer of implicitness on texts of every kind. Exit code 1: a rule is broken."""
-    registry = options.registry(home)
-    return _report(conformance.check_scorer(lambda: registry.text_scorer(name)))
 
 
 def _report(findings: conformance.Findings) -> int:

@@ -140,11 +140,11 @@ def prove(
     from harness.pipeline.bundle import prove_bundle
 
     with limited(str(file)):  # its prompts are templates, which may compute anything
-        changed, proofs = prove_bundle(file, ProgressLine())
+        others, proofs = prove_bundle(file, ProgressLine())
     if is_json:
-        show_json({"changed": changed, "runs": proofs})
-    for fault in [] if is_json else changed:
-        say(f"changed: {fault}")
+        show_json({"others": others, "runs": proofs})
+    for fault in [] if is_json else others:
+        say(fault)
     for proof in [] if is_json else proofs:
         if proof.is_same:
             say(f"{proof.run}: the same (derived again from {proof.calls} calls)")
@@ -152,4 +152,4 @@ def prove(
             say(f"{proof.run}: differs: {line}")
         for line in proof.unproven:
             say(f"{proof.run}: not derived: {line}")
-    return ExitCode.of(changed or not all(proof.is_same for proof in proofs))
+    return ExitCode.of(others or not all(proof.is_same for proof in proofs))

@@ -25,7 +25,7 @@ from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.pairs import TrainingPair, read_items, read_pairs
 from harness.implicitness.scorer import LIMITS, Flag, Scored, overlap_message, save_head
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
@@ -163,12 +163,10 @@ def _layout(out: Path | None, table: tables.Table) -> FileFormat:
     return layout
 
 
-def _columns(name: str, scored: Sequence[Scored], scorer: str) -> list[tables.Column]:
-    return [
-        tables.Column(name, [one.value for one in scored], is_number=True),
-        tables.Column(f"{name}_flag", [one.flag for one in scored], is_number=False),
-        tables.Column(f"{name}_scorer", [scorer] * len(scored), is_number=False),
-    ]
+def _columns(name: str, scored: Sequence[Scored], scorer: str) -> DataFrame:
+    rows = [(one.value, one.flag, scorer) for one in scored]
+    frame = pandas.DataFrame(rows, columns=[name, f"{name}_flag", f"{name}_scorer"], dtype=object)
+    return frame.astype({name: "float64"})
 
 
 def evaluate(

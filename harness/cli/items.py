@@ -13,7 +13,7 @@ from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
 from harness.pipeline.items import item_columns
 from harness.present.screen import say, show_json_rows
-from harness.storage.cells import csv_lines, csv_text
+from harness.storage.cells import csv_lines
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
 from harness.text.cleanup import without_controls
@@ -77,7 +77,7 @@ def items(
     found = whole.first(choice.limit)
     columns = item_columns(found.judges)
     if csv is not None:
-        texts = chain([csv_text(columns, ())], (csv_lines([row]) for row in found.rows()))
+        texts = csv_lines(chain([columns], found.rows()))
         write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
         show_json_rows(dict(zip(columns, row, strict=True)) for row in found.rows())

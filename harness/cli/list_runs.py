@@ -8,7 +8,7 @@ from textwrap import fill
 from harness.cli.options import ExitCode
 from harness.errors import StoreError
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.storage.find_runs import run_facts, run_folders, runs_called
+from harness.storage.find_runs import find_runs, run_facts, run_folders
 from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
@@ -24,7 +24,7 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
     """
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
-    found = runs_called(results, names) if names else run_folders(results)
+    found = find_runs(results, names, may_be_part=True) if names else run_folders(results)
     if is_json:
         show_json([str(folder.path) for folder in found])
         return ExitCode.DONE

@@ -4,7 +4,6 @@ A proof renders the prompts again, so that every call is found by what it asked,
 and scores the answers again, offline. Samples are taken as they are stored; no code is run.
 """
 
-import csv
 import os
 import re
 import tempfile
@@ -15,12 +14,12 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from harness import __version__
 from harness.core import Sample
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.judges.custom import JudgeLabel
+from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CachedClient, CallPolicy, OfflineModel, Progress
 from harness.parts import digest
 from harness.pipeline.calls import call_frame
@@ -34,11 +33,12 @@ from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES, Registry
 from harness.specs.models import HostedSpec
 from harness.specs.plugins import OWN
-from harness.storage.bundle import changed, pack, unpack
+from harness.storage.bundle import pack, unpack
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.ledger import Ledger
+from harness.storage.read_tables import arrow_table
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
@@ -48,30 +48,21 @@ IMPORTED = "replay"
 MOST_SHOWN, LEAST_SECRET = 10, 8
 _LABELS = ("sample", "variant", "decoding", "group", "judge", "metric")
 _DERIVED = re.compile(
-    rf"runs/([^/]+/){{3}}({'|'.join(map(re.escape, (*NAMES, SUMS)))})|calls/[^/]+/calls\.jsonl"
+    rf"results/(runs/([^/]+/){{3}}({'|'.join(map(re.escape, (*NAMES, SUMS)))})|"
+    r"calls/[^/]+/calls\.jsonl)|home/(configs/judges|prompts)/.+|README\.md"
 )
 
 README = """# A bundle of evaluation results
 
-{count} of the pragmatics harness, version {version}, and all that derives their numbers again,
-without a key, without the internet and without asking a model:
+{count} of the pragmatics harness, version {version}, and all that derives their numbers again:
 
     harness bundle --check FILE.zip
 
-unpacks the zip into a temporary folder, renders every prompt again, finds each stored call by what
-it asked, reads, judges and scores the answers again, and compares all values. It says `the same`,
-or what differs.
-
-`results/runs/` has the runs, each with its task, the sums of its data files and the versions of the
-programs that made it in `run.json`; `results/calls/` the calls behind them alone, `home/` the
-judges and prompts (Python code is never run), `SHA256SUMS` the sum of every file.
-
-What it shows: that these numbers follow from these calls. What it does not show: that the calls
-are what a model said, or that the texts are those of the data set: compare the sums of the data
-files with the release. The texts of the samples and the answers are in the bundle: mind the licence
-of the data, and that some of it may offend.
-
-## Runs
+renders every prompt again, finds each stored call by what it asked, reads, judges and scores the
+answers again, without a key or a model, and compares all values. That shows that these numbers
+follow from these calls. It does not show that the calls are what a model said, or that the texts
+are those of the data set: compare the sums of the data files in `run.json` with the release. Mind
+the licence of the texts, and that some may offend.
 
 {runs}
 """
@@ -119,7 +110,7 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     _refuse_secrets(workspace, made, files)
     data = pack(files)
     write_whole(out, data)
-    return len(files) + 1, len(data)
+    return len(files), len(data)
 
 
 def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) -> dict[str, bytes]:
@@ -184,26 +175,22 @@ def _refuse_secrets(
     for spec in (registry.load("configs/models", n) for n in registry.names("configs/models")):
         if isinstance(spec, HostedSpec):
             named |= {*filter(None, [spec.key_env]), *spec.headers_env.values()}
-    found = {
-        value: f"the key in {key}"
-        for key in sorted(named)
-        if len(value := registry.environ.get(key, "")) >= LEAST_SECRET
-    }
+    keys = {registry.environ.get(key, ""): f"the key in {key}" for key in sorted(named)}
+    found = {value: what for value, what in keys.items() if len(value) >= LEAST_SECRET}
     for place in (Path.home(), Path.cwd(), workspace.results.resolve(), *registry.homes):
         if len(place.parts) > 2:
             found.setdefault(str(place), f"a path of this machine ({place})")
-    for run in runs:
-        if (table := run.task.data.map) and Path(table).is_absolute():
+    for table in (run.task.data.map for run in runs):
+        if table and Path(table).is_absolute():
             found[table] = "the path of a column map (name one in configs/tables/)"
     for text, what in found.items():
-        for name, data in files.items():
-            if text.encode() in data:
-                fact = f"{name} has {what} in it, which is not to be handed on"
-                raise SpecError(f"{fact}; repeat the run without it")
+        if has := [name for name, data in files.items() if text.encode() in data]:
+            fact = f"{has[0]} has {what} in it, which is not to be handed on"
+            raise SpecError(f"{fact}; repeat the run without it")
 
 
 def prove_bundle(path: Path, progress: Progress) -> tuple[list[str], list[Proof]]:
-    """The files of a bundle that are not as its sums say, and each of its runs derived again.
+    """The files of a bundle that nothing derives, and each of its runs derived again.
 
     Only what the bundle brings is used: no file of a home folder, and no key. Raises StoreError
     for what is no bundle, or not safe to unpack.
@@ -211,15 +198,14 @@ def prove_bundle(path: Path, progress: Progress) -> tuple[list[str], list[Proof]
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory(prefix="harness-prove-") as place:
         unpack(path, folder := Path(place).resolve())
-        if not (folders := run_folders(results := folder / "results")):
+        if not (folders := run_folders(folder / "results")):
             raise StoreError(f"{path}: no run in it; name what `harness bundle` made")
         (home := folder / "home").mkdir(exist_ok=True)
         registry = replace(Registry.open(home), homes=(home,), environ={})
-        space = Workspace(registry, results, None, "corrected", progress)
-        files = sorted(p.relative_to(results) for p in results.rglob("*") if p.is_file())
+        space = Workspace(registry, folder / "results", None, "corrected", progress)
+        files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
         others = [name for p in files if not _DERIVED.fullmatch(name := p.as_posix())]
-        faults = [*changed(folder), *(f"results/{n}: nothing derives this file" for n in others)]
-        return faults, [_prove(space, one) for one in folders]
+        return [f"{n}: nothing derives it" for n in others], [_prove(space, o) for o in folders]
 
 
 def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
@@ -229,12 +215,11 @@ def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
         run = StoredRun.read(folder)
         file, records = _derived(workspace, run, unproven)
         calls = len(_call_keys(run.rows))
-        lines = list(_compared(folder, file, records))
         if not folder.path.as_posix().endswith(_place(file)):
-            lines.insert(0, f"{RUN}: is of run {_place(file)}")
-        found += lines[:MOST_SHOWN]
-        if len(lines) > MOST_SHOWN:
-            found.append(f"and {len(lines) - MOST_SHOWN} more values")
+            found.append(f"{RUN}: is of run {_place(file)}")
+        found += _compared(folder, file, records)
+        if len(found) > MOST_SHOWN:
+            found[MOST_SHOWN:] = [f"and {len(found) - MOST_SHOWN} more values"]
         if found and file.version != __version__:
             found.append(f"version {file.version} scored it, and this is {__version__}; try that")
     except HarnessError as error:
@@ -312,40 +297,32 @@ def _compared(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord])
         has_scores = folder.scores.exists() or bool(file.judges)
         other.put(file, tables, rows_of(file, tables.files, called) if has_scores else None)
         for name in NAMES:
-            stored, derived = (_columns(one.path / name) for one in (folder, other))
-            yield from _unlike(name, stored, derived)
+            yield from _unlike(name, *(_values(one.path / name) for one in (folder, other)))
 
 
-def _columns(path: Path) -> dict[str, list[Any]]:
-    """The values of a file by column: of run.json the parts, of scores sorted rows."""
+def _values(path: Path) -> DataFrame:
+    """The values of a file: of run.json one row of its parts, of scores sorted rows."""
     if not path.is_file():
-        return {}
+        return pandas.DataFrame()
     if path.name == RUN:
-        return {name: [value] for name, value in decode_json(path.read_bytes()).items()}
+        return pandas.DataFrame([decode_json(path.read_bytes())], dtype=object)
     if path.name == SCORES:
-        with path.open(encoding="utf-8", newline="") as file:
-            head, *rows = csv.reader(file)
-        return dict(zip(head, map(list, zip(*sorted(rows), strict=True)), strict=False))
-    from pyarrow.parquet import read_table
-
-    found: dict[str, list[Any]] = read_table(path).to_pydict()
-    return found
+        scores = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        return scores.sort_values([*scores.columns], ignore_index=True)
+    return pandas.DataFrame(arrow_table(path).to_pydict(), dtype=object)
 
 
-def _unlike(
-    file: str, stored: Mapping[str, list[Any]], derived: Mapping[str, list[Any]]
-) -> Iterator[str]:
+def _unlike(file: str, stored: DataFrame, derived: DataFrame) -> Iterator[str]:
     """The columns that differ, each with its first row that does."""
-    sizes = [len(next(iter(columns.values()), [])) for columns in (stored, derived)]
-    if sizes[0] != sizes[1]:
-        yield f"{file}: {sizes[0]} rows are stored, {sizes[1]} derived"
+    if len(stored) != len(derived):
+        yield f"{file}: {len(stored)} rows are stored, {len(derived)} derived"
         return
     for name in sorted({*stored, *derived}):
-        pair = [columns.get(name) or [None] * sizes[0] for columns in (stored, derived)]
-        rows = [at for at in range(sizes[0]) if repr(pair[0][at]) != repr(pair[1][at])]
-        if rows:
-            where = " ".join(str(stored[part][rows[0]]) for part in _LABELS if part in stored)
-            one, other = (values[rows[0]] for values in pair)
+        none = [None] * len(stored)
+        pairs = zip(stored.get(name, none), derived.get(name, none), strict=True)
+        rows = [(at, *pair) for at, pair in enumerate(pairs) if repr(pair[0]) != repr(pair[1])]
+        for at, one, other in rows[:1]:
+            where = " ".join(str(stored[part][at]) for part in _LABELS if part in stored)
             more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
             said = f"{one!r:.60} is stored, {other!r:.60} derived{more}"
             yield f"{file}: {name}{' of ' * bool(where)}{where}: {said}"

@@ -1,4 +1,4 @@
-"""Judges, models, readers and scorers to what breaks the contract that runs rely on.
+"""Judges and models to what breaks the contract that runs rely on.
 
 Each check gives the rules by name, with what breaks them, or "". A judge's model is not asked.
 """
@@ -6,12 +6,10 @@ Each check gives the rules by name, with what breaks them, or "". A judge's mode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isfinite
 from typing import Final
 
-from harness.core import Case, Judge, Model, Request, Response, Sample, Verdict
+from harness.core import Case, Judge, Model, Request, Response, Sample
 from harness.errors import HarnessError, SpecError
-from harness.implicitness.open import TextScorer
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Option, Reason
 
 Findings = dict[str, str]
@@ -61,7 +59,7 @@ def check_judge(
     cases = [case for sample in samples for case in _cases(sample)]
     asked: list[tuple[Request, ...]] = [()] * len(cases)
     with _rule(found, "names itself"):
-        _need(judge.name == name, f"its name is {judge.name!r}, not {name!r}")
+        _same("is called", name, judge.name)
         is_word = isinstance(judge.metric, str) and judge.metric.isidentifier()
         _need(is_word, f"its metric is {judge.metric!r}; write a word, as accuracy or mean_rating")
     with _rule(found, "has one recipe, however often it is built"):
@@ -70,19 +68,19 @@ def check_judge(
         _need(is_formed, f"{recipe!r}, then {again!r}; write name:digest|way, equal each time")
     with _rule(found, "asks the same each time, in requests of its model"):
         asked = [judge.ask(case.sample, case.response) for case in cases]
-        for request in (request for part in asked for request in part):
-            fact = f"asks model {request.model!r}, and its own is {model!r}"
-            _need(request.model == model, fact)
+        others = {request.model for part in asked for request in part} - {model}
+        _need(not others, f"asks models {others}, and its own is {model!r}")
         _same("asks", asked, [judge.ask(case.sample, case.response) for case in cases])
     answered = [
         replace(case, replies=_replies(own, TEXTS[at % len(TEXTS)]))
         for at, (case, own) in enumerate(zip(cases, asked, strict=True))
     ]
-    with _rule(found, "gives one verdict a case, in order, under its name"):
-        _same("reads no cases as", judge.read([]), [])
-        _verdicts(judge.read(answered), cases, name)
-    with _rule(found, "reads the same each time"):
-        _same("reads", judge.read(answered), judge.read(answered))
+    with _rule(found, "gives one verdict a case, in order, under its name, the same each time"):
+        _same("reads no cases as", [], judge.read([]))
+        verdicts = judge.read(answered)
+        _same("reads", verdicts, judge.read(answered))
+        keys = [(name, case.response.key) for case in cases]
+        _same("is to give", keys, [(one.judge, one.response_key) for one in verdicts])
     with _rule(found, "gives lost replies of its model a reason"):
         lost = [
             replace(case, replies=tuple(Response(r.key, failure=FAILURE) for r in own))
@@ -103,7 +101,7 @@ def check_model(
     """
     found, model = Findings(), build()
     with _rule(found, "names itself, its kind and what it can be asked for"):
-        _same("is called", model.name, name)
+        _same("is called", name, model.name)
         _need(model.kind.strip(), "its kind is empty")
         is_known = model.modes and all(isinstance(mode, Mode) for mode in model.modes)
         _need(is_known, f"its modes are {model.modes!r}; write a frozenset of harness.parts.Mode")
@@ -119,38 +117,6 @@ def check_model(
     for mode in sorted(model.modes):
         with _rule(found, f"gives one response a request to {mode}"):
             _answers(model, _requests(model, mode, place))
-    return found
-
-
-def check_reader(read: Callable[[], list[Sample]]) -> Findings:
-    """Try a reader's contract on some files."""
-    found = Findings()
-    with _rule(found, "gives samples, each with an id of its own"):
-        samples = read()
-        _need(samples, "it gives no samples")
-        twice = len(samples) - len({sample.id for sample in samples})
-        _need(not twice, f"{twice} ids are given twice")
-    with _rule(found, "reads the same each time"):
-        _same("reads", read(), read())
-    return found
-
-
-def check_scorer(build: Callable[[], TextScorer]) -> Findings:
-    """Try the contract of a scorer of texts."""
-    found, scorer, texts = Findings(), build(), [*TEXTS, None, 3]
-    with _rule(found, "has one signature, however often it is built"):
-        _same("is", scorer.signature, build().signature)
-    with _rule(found, "gives a finite value or a flag for each text"):
-        _same("scores no texts as", list(scorer.score([])), [])
-        scores = scorer.score(texts)
-        _need(len(scores) == len(texts), f"{len(scores)} scores of {len(texts)} texts")
-        for text, score in zip(texts, scores, strict=True):
-            is_flagged = score.value is not None or score.flag
-            _need(is_flagged, f"{text!r:.40} has no value and no flag that says why")
-            fact = f"the value of {text!r:.40} is {score.value}"
-            _need(score.value is None or isfinite(score.value), fact)
-    with _rule(found, "scores the same each time"):
-        _same("gives", list(scorer.score(texts)), list(scorer.score(texts)))
     return found
 
 
@@ -175,14 +141,6 @@ def _replies(asked: Sequence[Request], text: str) -> tuple[Response, ...]:
     )
 
 
-def _verdicts(verdicts: Sequence[Verdict], cases: Sequence[Case], name: str) -> None:
-    _need(len(verdicts) == len(cases), f"{len(verdicts)} verdicts on {len(cases)} cases")
-    for verdict, key in zip(verdicts, [case.response.key for case in cases], strict=True):
-        fact = f"verdict on {verdict.response_key} where {key} was to be read"
-        _need(verdict.response_key == key, fact)
-        _need(verdict.judge == name, f"a verdict by {verdict.judge!r}; write self.name")
-
-
 def _requests(model: Model, mode: Mode, place: tuple[str, str, str]) -> list[Request]:
     sample, variant, step = place
     return [
@@ -204,11 +162,11 @@ def _answers(model: Model, requests: Sequence[Request]) -> None:
     _need(is_each, fact)
     for response in (response for response in responses if response.failure is None):
         request = asked[response.key]
-        given = {
-            Mode.EMBED: (1, len(response.vectors or ())),
-            Mode.GENERATE: (request.decoding.n, len(response.texts or ()) + len(response.lost)),
-        }
-        choices = len(request.choices), len(response.choice_scores or ())
-        wanted, count = given.get(request.mode, choices)
-        fact = f"asked to {request.mode}, it gives {count} answers of {wanted}"
-        _need(count == wanted, fact)
+        given: Sequence[object] = response.choice_scores or ()
+        wanted = len(request.choices)
+        if request.mode is Mode.EMBED:
+            wanted, given = 1, response.vectors or ()
+        elif request.mode is Mode.GENERATE:
+            wanted, given = request.decoding.n, (*(response.texts or ()), *response.lost)
+        fact = f"asked to {request.mode}, it gives {len(given)} answers of {wanted}"
+        _need(len(given) == wanted, fact)

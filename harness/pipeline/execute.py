@@ -13,7 +13,7 @@ from itertools import islice
 from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import SpecError, StoreError
 from harness.judges.custom import reads_each_alone
-from harness.models.client.cached import CachedClient, Progress, Stage
+from harness.models.client.cached import CachedClient, Progress
 from harness.pipeline import records, repeats, setup
 from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
@@ -23,7 +23,7 @@ from harness.pipeline.score import rows_of
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
-from harness.storage.environment import packages_of, write_data_paths
+from harness.storage.environment import versions_here, write_data_paths
 from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
 from harness.storage.runs import (
     NAMES,
@@ -93,7 +93,7 @@ def _stored(plan: RunPlan) -> StoredRows | None:
     if not any((folder.path / name).exists() for name in NAMES):
         return None
     try:
-        return StoredRows.whole(folder)
+        return StoredRows(folder)
     except StoreError as error:
         _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
         _warn_left_out(_others(plan, folder.judges_before()), "the run was changed")
@@ -159,7 +159,6 @@ def answered(
     together, which share most of their prompts.
     """
     planned, todo = plan.planned, [first]
-    steps = max((len(plan.task.variants[name].steps) for name in plan.run.variants), default=1)
 
     def calls(cells: Sequence[PlannedResponse], shown: GatheredProgress) -> list[list[Call]]:
         shown.next_chunk(len(cells))
@@ -168,7 +167,7 @@ def answered(
         def answer_wave(asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
             if todo and client.ledger.is_missing_any([part.key for part in asked]):
                 todo.pop()()
-            return asking.answer(asked, stage=Stage("answers", client.model.name, wave + 1, steps))
+            return asking.answer(asked, stage=f"answers of {client.model.name}, step {wave + 1}")
 
         at: dict[str, int] = {}
         places = [at.setdefault(cell.sample.id, place) for place, cell in enumerate(cells)]
@@ -290,7 +289,7 @@ def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     files = tables.files
     calls = call_frame(files)
     scores = tuple(rows_of(file, files, calls))
-    file = replace(records.summed(file, files, calls), packages=packages_of(file))
+    file = replace(records.summed(file, files, calls), packages=versions_here())
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
     truncated = records.truncated_of(files)
@@ -318,7 +317,7 @@ class GatheredProgress:
 
     def __call__(
         self,
-        stage: Stage | str,
+        stage: str,
         done: int,
         total: int,
         failed: int = 0,

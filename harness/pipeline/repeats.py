@@ -17,7 +17,7 @@ import msgspec
 import harness
 from harness import __version__
 from harness.errors import StoreError
-from harness.parts import NO_REPLY, digest
+from harness.parts import NO_REPLY, Reason, digest
 from harness.storage.files import sum_of, write_whole
 from harness.storage.ledger_index import segments
 from harness.storage.run_tables import SampleRecord
@@ -26,8 +26,7 @@ from harness.storage.runs import SUMS, RunFolder
 _log = logging.getLogger(__name__)
 Segment = tuple[str, int, str]
 """A file of stored calls: its name, its size in bytes and a digest of its last bytes."""
-TAIL = 4096
-"""Bytes at the end of a segment, which move when something is put before them."""
+TAIL = 4096  # bytes at the end of a segment
 
 
 class Repeat(msgspec.Struct, frozen=True):
@@ -62,18 +61,17 @@ def _program() -> tuple[object, ...]:
 
 def retried_ways(records: Iterable[SampleRecord]) -> set[str]:
     """The ways of retrying, `all` and `failed`, that would ask again for some of these records."""
-    ways = set[str]()
+    reasons = set[Reason | None]()
     for record in records:
-        asked = [verdict for verdict in record.verdicts.values() if verdict.keys]
-        reasons = {step.reason for step in record.steps} | {verdict.reason for verdict in asked}
-        # A verdict may have a value although some of its replies are missing.
-        known = [verdict.replies for verdict in asked if verdict.reason is None]
-        is_partial = any(0 < replies.count(None) < len(replies) for replies in known)
-        if is_partial or reasons & NO_REPLY:
-            ways |= {"all", "failed"}
-        elif reasons - {None}:
-            ways |= {"all"}
-    return ways
+        reasons |= {step.reason for step in record.steps}
+        for verdict in (one for one in record.verdicts.values() if one.keys):
+            # A verdict may have a value although some of its replies are missing.
+            is_partial = verdict.reason is None and verdict.replies.count(None) > 0
+            is_lost = is_partial and verdict.replies.count(None) < len(verdict.replies)
+            reasons.add(Reason.FAILED if is_lost else verdict.reason)
+    if reasons & NO_REPLY:
+        return {"all", "failed"}
+    return {"all"} if reasons - {None} else set()
 
 
 def stored_segments(results: Path, models: Iterable[str]) -> dict[str, list[Segment]]:
@@ -122,10 +120,7 @@ def records_of(runs: Path) -> Path:
 def recognised(
     runs: Path, inputs: Mapping[str, str], retry: str
 ) -> tuple[RunFolder, Repeat] | None:
-    """The one of a task's and a model's runs that is unchanged and made of `inputs`, or None.
-
-    `retry` says which stored failures would be asked again.
-    """
+    """The run that is unchanged and made of `inputs`, or None; `retry` as of --retry."""
     for path in sorted(records_of(runs).glob("*.json")):
         folder = RunFolder(runs / path.stem)
         with suppress(OSError, msgspec.MsgspecError, StoreError):

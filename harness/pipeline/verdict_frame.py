@@ -22,7 +22,7 @@ from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
 from harness.storage.read_tables import arrow_table, column_names
-from harness.storage.schema import REFERENCE, VERDICTS
+from harness.storage.schema import REFERENCE, STORED
 
 ALL, OF_DATA = "all", " (a group)"
 IMPLICITNESS = "implicitness"
@@ -33,7 +33,7 @@ Files = Mapping[str, Path | IO[bytes]]
 _NAMES = ("variant", "decoding", "group", "judge", "reason", "served", "model_served")
 _NUMBERED = ("sample", "cluster")
 _UNREAD = frozenset({"note", "keys", "replies", "usages"})
-_FACTS = frozenset({column.name for column in VERDICTS} | {"is_own"})
+_FACTS = frozenset({*STORED["verdicts"], "is_own"})
 _SAMPLE, _SHARE = "sample_", "probability_"
 
 

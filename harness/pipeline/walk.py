@@ -1,7 +1,4 @@
-"""Planned responses to records, step by step, and records to the cases that judges read.
-
-Asks nothing itself: a caller says what a step asks, and how requests are answered.
-"""
+"""Planned responses to records, step by step, and records to the cases that judges read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -50,16 +47,13 @@ def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[
     """The texts that later steps may show; None where a step has no answer."""
     # An unconditional step may fail: later steps do not show its answer.
     ignored = {step.name for step in task.variants[variant].steps if step.is_unconditional}
-    needed = [(asked.step, response) for asked, response in calls if asked.step not in ignored]
-    texts = {
-        step: _postprocessor(task, variant, step)(response.texts[0])
-        for step, response in needed
-        if response.texts
-    }
-    is_missing = any(response.failure for _, response in needed) or any(
-        map(is_blank, texts.values())
-    )
-    return None if is_missing else texts
+    texts = dict[str, str]()
+    for asked, response in ((asked, one) for asked, one in calls if asked.step not in ignored):
+        if response.texts:
+            texts[asked.step] = _postprocessor(task, variant, asked.step)(response.texts[0])
+        if response.failure or is_blank(texts.get(asked.step, ".")):
+            return None
+    return texts
 
 
 def _postprocessor(task: TaskSpec, variant: str, step: str) -> Callable[[str], str]:
@@ -87,9 +81,9 @@ def rebuild(
 def _with_steps(
     record: SampleRecord, steps: Sequence[tuple[str, tuple[Message, ...], Response]], task: TaskSpec
 ) -> SampleRecord:
-    responses = {response.key: response for _, _, response in steps}
-    served = {response.served for response in responses.values() if response.served}
-    records = [
+    responses = {response.key: response for *_, response in steps}
+    served = "+".join(sorted({one.served for one in responses.values() if one.served})) or None
+    records = tuple(
         StepRecord(
             step=step,
             key=response.key,
@@ -103,10 +97,10 @@ def _with_steps(
             detail=dict(sorted(response.detail.items())),
         )
         for step, messages, response in steps
-    ]
-    case = case_of(replace(record, steps=tuple(records)), task, responses=responses)
-    answer, model = _answer(case) if case else None, "+".join(sorted(served)) or None
-    return replace(record, steps=tuple(records), served=model, answer=answer)
+    )
+    made = replace(record, steps=records, served=served)
+    case = case_of(made, task, responses=responses)
+    return replace(made, answer=_answer(case) if case else None)
 
 
 def _response(step: StepRecord) -> Response:
@@ -139,11 +133,8 @@ def case_of(
         return None
     steps = record.steps if step is None else record.steps[: list(specs).index(step) + 1]
     known = [responses.get(part.key) or _response(part) for part in steps]
-    unconditional = [
-        response
-        for part, response in zip(steps[:-1], known, strict=False)
-        if specs[part.step].is_unconditional
-    ]
+    pairs = zip(steps[:-1], known, strict=False)
+    neutral = next((one for part, one in pairs if specs[part.step].is_unconditional), None)
     cut = _postprocessor(task, record.variant, steps[-1].step)
     place = "" if len(steps) == len(specs) else f"step {steps[-1].step}: "
     return Case(
@@ -152,7 +143,7 @@ def case_of(
         block=f"{record.variant} {record.decoding}",
         variant=record.variant,
         options=options(task, record.variant, record.sample),
-        neutral=unconditional[0] if unconditional else None,
+        neutral=neutral,
     )
 
 

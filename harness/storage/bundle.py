@@ -8,23 +8,20 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from types import FrameType
 
 from harness.errors import StoreError
 
-SUMS = "SHA256SUMS"
 MOST_FILES, MOST_BYTES = 10_000, 2 << 30
 _PART = re.compile(r"[^\\/:*?\"<>|\x00-\x1f\x7f]{1,255}")
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """A zip of some files, by their paths, and of their sums; equal files give equal bytes."""
-    sums = "".join(f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+    """A zip of some files, by their paths; equal files give equal bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in sorted({**files, SUMS: sums.encode()}.items()):
+        for name, data in sorted(files.items()):
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o100644 << 16  # a plain file of Unix
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
@@ -44,20 +41,6 @@ def unpack(path: Path, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
         raise StoreError(f"{path}: cannot be unpacked ({error}); get it again") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
         raise StoreError(f"{path}: damaged, or no zip ({error}); get it again") from error
-
-
-def changed(folder: Path) -> Iterator[str]:
-    """The files of an unpacked bundle that are not as its sums say, are missing, or not listed."""
-    sums = folder / SUMS
-    lines = sums.read_text("utf-8", "replace").splitlines() if sums.is_file() else []
-    known = {pair[1]: pair[0] for line in lines if len(pair := line.split("  ", 1)) == 2}
-    found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
-    for name in sorted({*known, *found} - {SUMS}):
-        data = found[name].read_bytes() if name in found else None
-        if data is None or name not in known:
-            yield f"{name}: {f'not in {SUMS}' if data is not None else 'missing from the bundle'}"
-        elif sha256(data).hexdigest() != known[name]:
-            yield f"{name}: not as {SUMS} says"
 
 
 def _checked(path: Path, entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:

@@ -1,7 +1,4 @@
-"""Bytes to whole files: a reader sees the old file or the new one, never a part of one.
-
-Files that can be rebuilt are read whole, in blocks, or decoded; an error says to repeat the run.
-"""
+"""Bytes to whole files: a reader sees the old file or the new one, never a part of one."""
 
 import os
 from collections.abc import Iterable
@@ -41,10 +38,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
 
 
 def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
-    """Raise StoreError where files of these names cannot be written into a folder; makes neither.
-
-    For what is checked before it is paid for: the folder need not exist.
-    """
+    """Raise StoreError where files of these names cannot be written into a folder, made or not."""
     blocking = [folder / name for name in names if (folder / name).is_dir()]
     nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     probe = nearest / f".probe.{token_hex(4)}"
@@ -62,7 +56,7 @@ def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:
 
 
 def sum_of(path: Path) -> str:
-    """The sha256, in hex, of a file, which is read in blocks; OSError where it cannot be read."""
+    """The sha256, in hex, of a file; OSError where it cannot be read."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
@@ -103,8 +97,7 @@ _T = TypeVar("_T")
 def found_sum(path: Path) -> str:
     """The sha256 of a file in hex; "none" where there is no plain one that can be read."""
     with suppress(OSError):
-        if path.is_file():
-            return sum_of(path)
+        return sum_of(path) if path.is_file() else "none"
     return "none"
 
 

@@ -1,6 +1,6 @@
 """Names of runs to their folders, and how runs differ."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,11 +10,6 @@ from harness.storage.runs import RunFile, RunFolder
 _MOST_LISTED = 20
 LAST = "@last"
 """The name of the run that was written last."""
-_SHIPPED_SETS = (
-    "35917fe9e961 fae7b1b979c9 925a9dbd7e40 e3f42802c0da 09055ea0567c 808d6471d2c1 61119cf29f25 "
-    "f7ca945a8a20 3f770c3cebb1 5004d769298f"
-)
-"""How the sha256 of each shipped file of tasks/samples/ begins; those of old versions stay."""
 
 
 class NoSuchRun(StoreError):
@@ -22,11 +17,9 @@ class NoSuchRun(StoreError):
 
 
 def find_run(results: Path, name: str) -> RunFolder:
-    """The run that a name means: everywhere a command takes one RUN, it is found here.
+    """The run that a name means (docs/storage.md).
 
-    A name is a path; `@last`, the run written last; `@TAG`; `TASK/MODEL`, alone or with `@` and a
-    tag or the beginning of a digest; or the beginning of a digest. Raises StoreError where it
-    means none (NoSuchRun), or several, with what these differ in.
+    Raises StoreError where it means none (NoSuchRun), or several, with what these differ in.
     """
     if (Path(name) / "run.json").is_file():
         return RunFolder(Path(name))
@@ -34,32 +27,22 @@ def find_run(results: Path, name: str) -> RunFolder:
     if len(found) == 1:
         return found[0]
     if found:
-        raise StoreError(_several(name, found))
+        raise _several(name, found)
     raise NoSuchRun(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
 
 
-def find_runs(results: Path, names: Iterable[str]) -> list[RunFolder]:
-    """The runs that names mean, each once: as `find_run`, but `@TAG` is all runs of that tag."""
-    found: dict[Path, RunFolder] = {}
-    for name in names:
-        is_tag = name.startswith("@") and name != LAST
-        tagged = _meant(results, name) if is_tag else []
-        for folder in tagged or [find_run(results, name)]:
-            found.setdefault(folder.path.resolve(), folder)
-    return list(found.values())
+def find_runs(results: Path, names: Iterable[str], *, may_be_part: bool = False) -> list[RunFolder]:
+    """The runs that names mean, each once: as `find_run`, but `@TAG` is all runs of that tag.
 
-
-def runs_called(results: Path, names: Iterable[str]) -> list[RunFolder]:
-    """All runs that some names may mean, each once; here a name may also be a task or a model.
-
-    StoreError for a name of none.
+    With `may_be_part` a name may mean several: also all runs of a task or a model.
     """
     found: dict[Path, RunFolder] = {}
     for name in names:
-        own = [one for one in run_folders(results) if name in one.place.split("/")]
-        if not (own := own or _meant(results, name)):
-            raise NoSuchRun(f"no run {name!r} below {results}/runs; `harness list runs` has all")
-        found |= {folder.path: folder for folder in own}
+        own = [one for one in run_folders(results) if may_be_part and name in one.place.split("/")]
+        if not own and (may_be_part or (name.startswith("@") and name != LAST)):
+            own = _meant(results, name)
+        for folder in own or [find_run(results, name)]:
+            found.setdefault(folder.path.resolve(), folder)
     return list(found.values())
 
 
@@ -79,8 +62,7 @@ def _meant(results: Path, name: str) -> list[RunFolder]:
     return found
 
 
-def _several(name: str, found: Sequence[RunFolder]) -> str:
-    """Why a name is no name of one run, and what those that it may mean differ in."""
+def _several(name: str, found: Sequence[RunFolder]) -> StoreError:
     facts: dict[Path, str] = {}
     with suppress(StoreError):  # a damaged one is listed too
         facts_of = run_differences([folder.read() for folder in found])
@@ -97,7 +79,7 @@ def _several(name: str, found: Sequence[RunFolder]) -> str:
         own = [f"@{folder.tag}" if folder.tag else "", facts.get(folder.path, "")]
         lines.append(": ".join(filter(None, (f"  {folder.path}", ", ".join(filter(None, own))))))
     more = len(found) - _MOST_LISTED
-    return "\n".join(lines) + (f"\n  and {more} more" if more > 0 else "")
+    return StoreError("\n".join(lines) + (f"\n  and {more} more" if more > 0 else ""))
 
 
 def run_facts(file: RunFile) -> dict[str, str]:
@@ -122,24 +104,15 @@ def run_facts(file: RunFile) -> dict[str, str]:
 
 
 def data_words(file: RunFile) -> str:
-    """What data a run was of: whose samples, a source as released or corrected, or named files.
-
-    Whether a table was released as it is, nobody knows: a column map reads any.
-    """
+    """What data a run was of: a sample set, a source as released or corrected, or named files."""
     data = file.data
     if data.mode == "sample":
-        return f"{owner(data.files)}'s own samples"
+        return "the task's own samples"
     if file.task.data.map is None:
         return f"{data.source}, {data.mode}"
     names = list(data.files)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{data.source}, file {names[0]}{more}"
-
-
-def owner(files: Mapping[str, str]) -> str:
-    """Whose the files of a sample set are, by their digests: the program's, or the user's."""
-    is_shipped = all(digest[:12] in _SHIPPED_SETS for digest in files.values())
-    return "the program" if is_shipped else "the user"
 
 
 def is_trial(file: RunFile) -> bool:

@@ -18,17 +18,7 @@ Row = Any
 Table = Literal["samples", "answers", "verdicts", "scores"]
 RUN = ("task", "model", "run")
 """The columns that every loaded frame begins with; `run` is the digest that names the folder."""
-SAMPLE, ANSWER, VERDICT = (tuple(column.name for column in columns) for columns in STORED.values())
-"""The columns of a frame, in their order; those of fields, references and details come after.
-
-The first column of answers is `row`, their place, by which verdicts name them.
-"""
-_CATEGORIES = frozenset(
-    {
-        *(*RUN, "metric"),
-        *(name for table in STORED for name in categories(table)),
-    }
-)
+_CATEGORIES = {*RUN, "metric", *(name for table in STORED for name in categories(table))}
 _NUMBERS = ("value", "low", "high", "chance", "cost_usd")
 _GATHERED = {"fields": FIELD, "references": REFERENCE}
 
@@ -39,13 +29,12 @@ def load(
     """One table of some runs, with the columns `task`, `model` and `run` first.
 
     `columns` chooses some of the others, in that order; a detail that no verdict has is all NaN.
-    Of samples, `fields` and `references` are dicts of the columns that begin so. StoreError where
-    a file of a run was changed since it was written.
+    Answers begin with `row`, their place. Of samples, `fields` and `references` are dicts of the
+    columns that begin so. StoreError where a file of a run was changed since it was written.
     """
     import numpy as np
 
-    folders, facts = [*folders], []
-    parts = []
+    facts, parts = list[tuple[str, ...]](), []
     for folder in folders:
         file = folder.read()
         facts.append((file.run.task, file.model.name, folder.path.name))
@@ -65,13 +54,12 @@ def load(
             codes, names = pandas.factorize(np.array([one[place] for one in facts], dtype=object))
             own = pandas.Categorical.from_codes(np.repeat(codes, sizes), names)
             made.insert(place, name, own)
-    kinds = {name: "category" for name in made.columns if name in _CATEGORIES}
-    kinds |= {name: "float64" for name in made.columns if name in _NUMBERS}
-    made = made.astype(kinds)
-    for name in made.columns if len(parts) > 1 else ():
-        if name in _CATEGORIES:
-            known = made[name].cat.remove_unused_categories()
-            made[name] = known.cat.reorder_categories(sorted(known.cat.categories))
+    named = [name for name in made.columns if name in _CATEGORIES]
+    numbers = {name: "float64" for name in made.columns if name in _NUMBERS}
+    made = made.astype(dict.fromkeys(named, "category") | numbers)
+    for name in named if len(parts) > 1 else ():
+        known = made[name].cat.remove_unused_categories()
+        made[name] = known.cat.reorder_categories(sorted(known.cat.categories))
     return made
 
 
@@ -99,13 +87,10 @@ def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> Any
 
 def _dicts(columns: DataFrame, start: str) -> list[dict[str, Any]]:
     """One dict a row of what is there, named without the beginning that all columns share."""
-    called = [name.removeprefix(start) for name in columns.columns]
-    if not called:  # rows without columns are not iterated over
-        return [{} for _ in range(len(columns))]
+    rows = columns.rename(columns=lambda name: name.removeprefix(start))
     return [
-        {name: cell for name, cell in zip(called, row, strict=True) if cell is not None}
-        for row in columns.astype(object).where(columns.notna(), None).itertuples(index=False)
-    ]
+        {name: cell for name, cell in row.items() if cell is not None} for row in plain_rows(rows)
+    ] or [{} for _ in range(len(columns))]
 
 
 def _scores(folder: RunFolder) -> DataFrame:

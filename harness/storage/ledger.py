@@ -1,7 +1,6 @@
 """The ledger of finished calls: requests and responses to append-only JSON lines, and back.
 
-Each process writes its own segment, and readers take the union of all segments in a model's
-folder. There is no lock and no server, so folders merge by copying.
+Each process writes its own segment; readers take the union of all segments in a model's folder.
 """
 
 import json
@@ -11,7 +10,7 @@ import socket
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock, Timer
 
@@ -20,51 +19,15 @@ import msgspec
 from harness.core import Request, Response
 from harness.errors import StoreError
 from harness.parts import NO_REPLY, Failure, Reason, Superseded, Usage, vector_fault
-from harness.storage.ledger_index import (
-    CallHead,
-    LedgerIndex,
-    raw_lines,
-    segments,
-    writer_of,
-)
+from harness.storage.ledger_index import LedgerIndex, raw_lines, segments, writer_of
 from harness.text.cleanup import repair_surrogates
 
 _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One finished call; `time` is in seconds since 1970, the cost is in the response's usage."""
-
-    key: str
-    request: Request
-    response: Response
-    time: float
-
-
-class _Answer(CallHead):  # without the request, whose prompt may be long
-    response: Response
-
-
-class _Model(msgspec.Struct):
-    model: str
-
-
-class _Asked(msgspec.Struct):
-    request: _Model
-
-
-class _Question(msgspec.Struct):  # without the response, whose vectors may be long
-    key: str
-    request: Request
-
-
 class Ledger:
-    """Finished calls of one model, found by key and added one by one.
-
-    `twice` has the usage of calls that were made though their key had an answer, by key.
-    """
+    """Finished calls of one model; `twice`: the usage of calls whose key had an answer, by key."""
 
     def __init__(self, folder: Path) -> None:
         """Use the segments below `folder`; reading creates nothing."""
@@ -83,10 +46,9 @@ class Ledger:
         return self._folder.name
 
     def check(self) -> None:
-        """Raise StoreError, before a call is paid for, where the folder is not writable.
+        """Raise StoreError where the folder is not writable; warn if another process adds to it.
 
-        Logs a warning where another process of this machine adds to it. The segment is begun before
-        it looks for those of others: of two processes that begin at once, one sees the other.
+        The segment is begun first: of two processes that begin at once, one sees the other.
         """
         try:
             self._begin()
@@ -106,8 +68,7 @@ class Ledger:
             timer.cancel()
             if timer.is_alive():  # an interrupt may have come before it was started
                 timer.join()
-        self._timer = None
-        self._sync()
+        self._sync_on_time()
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
@@ -115,22 +76,22 @@ class Ledger:
                 with suppress(OSError):  # an empty segment is in nobody's way
                     self._segment.unlink()
             self._file, self._size = None, 0
-        if (error := self._sync_error) is not None:
-            self._sync_error = None
+        error, self._sync_error = self._sync_error, None
+        if error is not None:
             raise self._refused(error) from error
 
     def find(self, keys: Collection[str]) -> dict[str, Response]:
         """The stored responses to these keys, each with the usage of the attempts before it.
 
-        Of several answers to a key the earliest one counts, so that all readers agree. Without an
-        answer the latest reply counts, and without a reply the latest failure.
+        Of several answers the earliest counts, else the latest reply, else the latest failure.
         """
         wanted, found = set(keys), dict[str, list[tuple[float, str, int, Response]]]()
         for line in self._index.lines(wanted) if wanted else ():
-            answer = line.decoded(_Answer)
-            if answer.key in wanted:
-                place = (answer.time, line.path.name, line.number, _checked(answer.response))
-                found.setdefault(answer.key, []).append(place)
+            call = line.call
+            response = _checked(line.decoded(call.response, Response))
+            if call.key in wanted:
+                place = (call.time, line.path.name, line.number, response)
+                found.setdefault(call.key, []).append(place)
         valid: dict[str, Response] = {}
         for key, stored in found.items():
             valid[key], later = _counting([stored[0][3]] if len(stored) == 1 else _in_order(stored))
@@ -144,29 +105,31 @@ class Ledger:
 
     def asked(self, keys: Collection[str]) -> dict[str, Request]:
         """The stored requests of these keys, in the order of the lines."""
-        found: dict[str, Request] = {}
-        for question in (line.decoded(_Question) for line in self._index.lines(keys)):
-            found.setdefault(question.key, question.request)
-        return {key: found[key] for key in found if key in keys}
+        wanted, found = set(keys), dict[str, Request]()
+        for line in self._index.lines(wanted):
+            if (call := line.call).key in wanted and call.key not in found:
+                found[call.key] = line.decoded(call.request, Request)
+        return found
 
     def stored_lines(self, keys: Collection[str]) -> list[tuple[float, bytes]]:
         """The lines of these keys as they are, with their times, in the order they count in."""
-        found = [(line.decoded(CallHead), line) for line in self._index.lines(keys)]
+        found = [(line.call, line) for line in self._index.lines(keys)]
         ordered = sorted(
-            (head.time, line.path.name, line.number, line.data)
-            for head, line in found
-            if head.key in keys
+            (call.time, line.path.name, line.number, line.data)
+            for call, line in found
+            if call.key in keys
         )
         return [(when, data) for when, _, _, data in ordered]
 
     def identities(self) -> set[str]:
         """The identities of the models whose calls are stored here."""
         lines = (line for path in segments(self._folder) for line in raw_lines(path))
-        return {line.decoded(_Asked).request.model for line in lines}
+        return {line.decoded(line.call.request, Request).model for line in lines}
 
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""
-        line = _encoded(CallRecord(response.key, request, response, time.time()))
+        key, now = response.key, time.time()
+        line = _encoded({"key": key, "request": request, "response": response, "time": now})
         try:
             if self._sync_error is not None:
                 raise self._sync_error
@@ -195,12 +158,9 @@ class Ledger:
         return self._file
 
     def _sync_on_time(self) -> None:
+        """Sync the segment; an error is kept, because the system reports it only once."""
         # Reset first: a call that is added while the disk works starts another timer.
         self._timer = None
-        self._sync()
-
-    def _sync(self) -> None:
-        """Sync the segment; an error is kept, because the system reports it only once."""
         with self._lock:
             try:
                 if self._file is not None:
@@ -215,7 +175,7 @@ class Ledger:
         )
 
 
-def _encoded(record: CallRecord) -> bytes:
+def _encoded(record: dict[str, object]) -> bytes:
     """The line of a record; U+FFFD replaces half a character, which no file can hold."""
     try:
         return msgspec.json.encode(record) + b"\n"
@@ -226,11 +186,8 @@ def _encoded(record: CallRecord) -> bytes:
 
 def _in_order(stored: list[tuple[float, str, int, Response]]) -> list[Response]:
     """The responses by time, without copies of a call, as of a segment under another name."""
-    found: list[tuple[float, Response]] = []
-    for moment, _, _, response in sorted(stored, key=lambda one: one[:3]):
-        if (moment, response) not in found:
-            found.append((moment, response))
-    return [response for _, response in found]
+    timed = [(moment, one) for moment, _, _, one in sorted(stored, key=lambda one: one[:3])]
+    return [one for at, (moment, one) in enumerate(timed) if (moment, one) not in timed[:at]]
 
 
 def _counting(responses: list[Response]) -> tuple[Response, list[Response]]:
@@ -238,10 +195,9 @@ def _counting(responses: list[Response]) -> tuple[Response, list[Response]]:
     reasons = [one.failure.reason if one.failure else None for one in responses]
     end = reasons.index(None) + 1 if None in reasons else len(responses)
     tries = responses[:end]
-    replies = [at for at in range(end) if reasons[at] not in NO_REPLY]
-    valid = replies[-1] if replies else end - 1
     if end == 1:
         return tries[0], responses[1:]
+    valid = max((at for at in range(end) if reasons[at] not in NO_REPLY), default=end - 1)
     others = (Superseded(one.usage, reasons[at]) for at, one in enumerate(tries) if at != valid)
     usage = replace(tries[valid].usage, superseded=tuple(others))
     return replace(tries[valid], usage=usage), responses[end:]

@@ -1,7 +1,6 @@
-"""Where each call of a ledger stands: segments of JSON lines to sorted arrays of keys and places.
+"""Where each call of a ledger is: segments of JSON lines to sorted arrays of keys and places.
 
-One pass over the bytes, in which no line of the usual form is decoded; 24 bytes a call are held. A
-later look-up reads only what was added to the segments since. Knows nothing of calls but the key.
+No line of the usual form is decoded; 24 bytes a call are held.
 """
 
 import logging
@@ -28,15 +27,21 @@ _T = TypeVar("_T")
 _WARNED: set[tuple[Path, int]] = set()
 """Torn segments that were reported, with their sizes: a run reads a ledger several times."""
 _OPENING, _CLOSING = b'{"key":"', b'","'
-"""What stands before a key, and behind it, in a line as we write it."""
-_SHORT = 16
-"""The hexadecimal digits of a key that an index has; readers compare the whole key."""
-_BLOCK = 4096
-"""The lines that are taken into the index at once."""
-_IDLE_S = 600.0
+"""What is before a key, and behind it, in a line as we write it."""
+_SHORT, _BLOCK, _IDLE_S = 16, 4096, 600.0
+"""The digits of a key in the index; the lines taken into it at once; when a segment is left."""
 _HEX = frozenset(b"0123456789abcdef")
 _PLACE = np.dtype([("key", "u8"), ("segment", "u4"), ("line", "u4"), ("offset", "u8")])
 _Places = NDArray[np.void]
+
+
+class Call(msgspec.Struct):
+    """A stored call, its request and response not decoded; `time` is in seconds since 1970."""
+
+    key: str
+    time: float
+    response: msgspec.Raw
+    request: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Line(NamedTuple):
@@ -46,23 +51,21 @@ class Line(NamedTuple):
     number: int
     data: bytes
 
-    def decoded(self, kind: type[_T]) -> _T:
-        """What the line holds; StoreError, which names it, where that is damaged."""
+    @property
+    def call(self) -> Call:
+        """The call that the line holds; StoreError where it is damaged."""
+        return self.decoded(self.data, Call)
+
+    def decoded(self, part: bytes | msgspec.Raw, kind: type[_T]) -> _T:
+        """What a part of the line holds; StoreError, which names the line, where it is damaged."""
         try:
-            record: _T = decode_json(self.data, kind)
+            found: _T = decode_json(part, kind)
         except (msgspec.DecodeError, ValueError) as error:
             raise StoreError(
                 f"{self.path}:{self.number}: damaged record ({error}); restore the file from a "
                 "copy, or delete that line to have its call asked again"
             ) from error
-        return record
-
-
-class CallHead(msgspec.Struct):
-    """The key of a stored call, and its time in seconds since 1970."""
-
-    key: str
-    time: float
+        return found
 
 
 @dataclass(slots=True)
@@ -83,19 +86,12 @@ class LedgerIndex:
         self._parts: list[_Places] = []
 
     def lines(self, keys: Collection[str]) -> Iterator[Line]:
-        """The lines that may be of these keys, in the order in which they stand.
-
-        A line of another key with the same beginning may be among them.
-        """
+        """The lines of these keys, in their order; some of keys that begin alike may be there."""
         self._refresh()
         found = self._places(keys)
-        order = {segment.path: place for place, segment in enumerate(self._segments)}
-        ranks = np.empty(len(order), dtype=np.int64)
-        for rank, path in enumerate(sorted(order)):
-            ranks[order[path]] = rank
-        found = found[np.lexsort((found["offset"], ranks[found["segment"]]))]
-        for number in dict.fromkeys(found["segment"].tolist()):
-            yield from _read(self._segments[number].path, found[found["segment"] == number])
+        for number in sorted({*found["segment"].tolist()}, key=lambda n: self._segments[n].path):
+            own = np.sort(found[found["segment"] == number], order="offset")
+            yield from _read(self._segments[number].path, own)
 
     def count(self, keys: Collection[str]) -> int:
         """How many of these keys have a line."""
@@ -115,18 +111,16 @@ class LedgerIndex:
 
     def _refresh(self) -> None:
         """Take in what was added since; all again if a segment went, shrank or was replaced."""
-        paths = segments(self._folder)
-        known = {segment.path: segment for segment in self._segments}
-        if not set(known) <= set(paths) or any(map(_is_replaced, self._segments)):
-            self._segments, self._parts, known = [], [], {}
-        for path in paths:
-            if (segment := known.get(path)) is None:
-                try:
-                    segment = _Segment(path, path.stat().st_ino)
-                except OSError as error:
-                    raise _unreadable(path, error) from error
-                self._segments.append(segment)
-            self._take_in(segment, self._segments.index(segment))
+        stats = {path: _stat(path) for path in segments(self._folder)}
+        for one in self._segments:
+            now = stats.get(one.path)
+            if now is None or now.st_ino != one.inode or now.st_size < one.size:
+                self._segments, self._parts = [], []
+                break
+        known = {segment.path for segment in self._segments}
+        self._segments += [_Segment(p, now.st_ino) for p, now in stats.items() if p not in known]
+        for number, segment in enumerate(self._segments):
+            self._take_in(segment, number)
 
     def _take_in(self, segment: _Segment, number: int) -> None:
         """Add the whole lines of a segment that are not in the index yet."""
@@ -153,14 +147,6 @@ def _sorted(parts: list[_Places]) -> _Places:
     return whole[np.argsort(whole["key"], kind="stable")]
 
 
-def _is_replaced(segment: _Segment) -> bool:
-    try:
-        found = segment.path.stat()
-    except OSError:
-        return True
-    return found.st_ino != segment.inode or found.st_size < segment.size
-
-
 def _keys(lines: list[Line]) -> NDArray[np.uint64]:
     """The beginnings of the keys of some lines; those of our own form are not decoded."""
     usual = [
@@ -172,7 +158,7 @@ def _keys(lines: list[Line]) -> NDArray[np.uint64]:
     joined = b"".join(usual)
     if len(joined) == len(lines) * _SHORT and _HEX.issuperset(joined):
         return np.frombuffer(bytes.fromhex(joined.decode()), dtype=">u8").astype(np.uint64)
-    keys = (_short(line.decoded(CallHead).key) for line in lines)
+    keys = (_short(line.call.key) for line in lines)
     return np.fromiter(keys, dtype=np.uint64, count=len(lines))
 
 
@@ -193,9 +179,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _read(path: Path, places: _Places) -> Iterator[Line]:
     """The lines of one segment at some places, which rise."""
-    numbers, offsets = places["line"].tolist(), places["offset"].tolist()
     with _opened(path) as file:
-        for number, offset in zip(numbers, offsets, strict=True):
+        for number, offset in places[["line", "offset"]].tolist():
             file.seek(offset)
             yield Line(path, number, file.readline())
 
@@ -211,17 +196,13 @@ def segments(folder: Path) -> list[Path]:
 
 
 def raw_lines(path: Path, *, start: int = 0, before: int = 0) -> Iterator[Line]:
-    """The whole lines of a segment from `start` on, which `before` others precede.
-
-    An incomplete last line is dropped, with one warning if nobody is still writing it.
-    """
+    """The whole lines of a segment from `start` on, which `before` others precede."""
     with _opened(path) as file:
         file.seek(start)
         for number, data in enumerate(file, before + 1):
-            # It ends there: another process may write the rest meanwhile.
+            # It ends before an incomplete line: another process may write the rest meanwhile.
             if data[-1:] != b"\n":
-                _warn_torn(path, number)
-                return
+                return _warn_torn(path, number)
             yield Line(path, number, data)
 
 
@@ -233,10 +214,7 @@ def _warn_torn(path: Path, number: int) -> None:
 
 
 def writer_of(segment: Path) -> int | None:
-    """The id of another process of this machine that seems to add to a segment; None without one.
-
-    None also for a segment unchanged for 600 seconds: its process id may be reused by now.
-    """
+    """The id of another process of this machine that added to a segment in the last 600 s."""
     host, _, pid = segment.stem.partition("-")[2].rpartition("-")
     if host != socket.gethostname() or not pid.isdigit() or int(pid) == os.getpid():
         return None
@@ -246,6 +224,13 @@ def writer_of(segment: Path) -> int | None:
     except OSError:
         return None
     return int(pid) if is_fresh else None
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> StoreError:

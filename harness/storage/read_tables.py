@@ -16,6 +16,16 @@ from harness.parts import ChoiceScore, Reason, Usage
 from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED
 
+_NO_RARE = RareFacts()
+_VERDICT = (
+    *("row", "judge", "value", "reason", "note", "served"),
+    *("probabilities", "keys", "replies", "usages"),
+)
+_STEP = (
+    *("text", "reason", "note", "stop", "logprobs", "tokens", "bytes"),
+    *("step", "key", "prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"),
+)
+
 
 @contextmanager
 def opened(path: Path | IO[bytes], dictionary: Sequence[str] = ()) -> Iterator[Any]:
@@ -27,7 +37,11 @@ def opened(path: Path | IO[bytes], dictionary: Sequence[str] = ()) -> Iterator[A
         with ParquetFile(path, read_dictionary=list(dictionary)) as file:
             yield file
     except (ArrowException, OSError) as error:
-        raise StoreError(f"{path}: damaged ({error}); repeat the run to rebuild it") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path | IO[bytes], fact: object) -> StoreError:
+    return StoreError(f"{path}: damaged ({fact}); repeat the run to rebuild it")
 
 
 def arrow_table(
@@ -45,54 +59,42 @@ def column_names(path: Path | IO[bytes]) -> list[str]:
         return names
 
 
-def row_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[Values]:
+def _row_groups(path: Path) -> Iterator[Values]:
     """The row groups of a table as lists of values, by column."""
     with opened(path) as file:
         for place in range(file.num_row_groups):
-            rows = file.read_row_group(place, columns=columns)
+            rows = file.read_row_group(place)
             yield {name: _listed(rows.column(name)) for name in rows.column_names}
 
 
 def _listed(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
-
     array = column.combine_chunks()
     if not pyarrow.types.is_list(array.type):
         found: list[Any] = array.to_pylist()
         return found
     # Several times as quick as the list of each row by itself.
     ends, inner = array.offsets.to_pylist(), array.values.to_pylist()
-    empty = array.is_null().to_pylist()
-    return [
-        None if is_empty else inner[start:end]
-        for is_empty, start, end in zip(empty, ends, ends[1:], strict=False)
-    ]
-
-
-def read_samples(path: Path) -> Iterator[Sample]:
-    """The samples of a table, in their order."""
-    for values in row_groups(path):
-        fields = _named(values, FIELD)
-        references = _named(values, REFERENCE)
-        main = (values[n] for n in ("sample", "gold", "choices", "flags", "group", "cluster"))
-        for at, (name, gold, choices, flags, group, cluster) in enumerate(zip(*main, strict=True)):
-            yield Sample(
-                id=name,
-                fields={n: column[at] for n, column in fields.items() if column[at] is not None},
-                references={
-                    n: tuple(column[at])
-                    for n, column in references.items()
-                    if column[at] is not None
-                },
-                choices=tuple(choices or ()),
-                gold=gold,
-                group=group,
-                cluster=cluster,
-                flags=tuple(flags or ()),
-            )
+    rows = zip(array.is_valid().to_pylist(), ends, ends[1:], strict=False)
+    return [inner[start:end] if is_there else None for is_there, start, end in rows]
 
 
 def _named(values: Values, start: str) -> Values:
     return {n.removeprefix(start): column for n, column in values.items() if n.startswith(start)}
+
+
+def _there(columns: Values, at: int) -> dict[str, Any]:
+    return {name: column[at] for name, column in columns.items() if column[at] is not None}
+
+
+def read_samples(path: Path) -> Iterator[Sample]:
+    """The samples of a table, in their order."""
+    for values in _row_groups(path):
+        fields, references = _named(values, FIELD), _named(values, REFERENCE)
+        main = (values[n] for n in ("sample", "choices", "gold", "group", "cluster", "flags"))
+        for at, (name, choices, gold, group, cluster, flags) in enumerate(zip(*main, strict=True)):
+            said = {n: tuple(texts) for n, texts in _there(references, at).items()}
+            about = (tuple(choices or ()), gold, group, cluster, tuple(flags or ()))
+            yield Sample(name, _there(fields, at), said, *about)
 
 
 def read_records(folder: Path, places: Sequence[int]) -> Iterator[SampleRecord]:
@@ -103,43 +105,41 @@ def read_records(folder: Path, places: Sequence[int]) -> Iterator[SampleRecord]:
     """
     samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
     known, judged = _placed(samples, places), _by_row(verdicts)
-    for values in row_groups(answers):
+    for values in _row_groups(answers):
         columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
         for steps, name, *rest in zip(_steps(values), *columns, strict=True):
             if (sample := next(known)).id != name:
-                raise StoreError(
-                    f"{answers}: damaged (sample {name}); repeat the run to rebuild it"
-                )
+                raise _damaged(answers, f"sample {name}")
             variant, decoding, answer, served = rest
             yield SampleRecord(sample, variant, decoding, steps, answer, served, next(judged))
 
 
 def _steps(values: Values) -> Iterator[tuple[StepRecord, ...]]:
-    columns = (
-        *("step", "key", "text", "reason", "note", "stop", "logprobs", "tokens", "bytes"),
-        *("prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"),
-    )
-    for row in zip(*(values[name] for name in columns), strict=True):
-        step, key, text, reason, note, stop, logprobs, tokens, sizes, *usage, earlier, more = row
-        rare = msgspec.json.decode(more, type=RareFacts) if more else _NO_RARE
+    for row in zip(*(values[name] for name in _STEP), strict=True):
+        text, reason, note, stop, logprobs, tokens, sizes, *cells = row
+        *before, (name, key, usage, rare) = _calls(cells)
         last = StepRecord(
-            step=step,
+            step=name,
             key=key,
             text=text,
             reason=Reason(reason) if reason else None,
             note=note or "",
             stop=stop,
             choice_scores=_choice_scores(logprobs, tokens, sizes, rare) if logprobs else (),
-            usage=_usage(usage, rare) if more else Usage(*usage),
+            usage=usage,
             detail=rare.detail,
         )
-        yield (
-            *(msgspec.json.decode(earlier, type=tuple[StepRecord, ...]) if earlier else ()),
-            last,
-        )
+        yield (*before, last)
 
 
-_NO_RARE = RareFacts()
+def _calls(cells: Sequence[Any]) -> list[Any]:
+    """The earlier steps of an answer, then step, key, usage and rare facts of the last."""
+    step, key, prompt, completion, cost, earlier, more = cells
+    rare = msgspec.json.decode(more, type=RareFacts) if more else _NO_RARE
+    others = (rare.reasoning_tokens, rare.unanswered, rare.superseded)
+    usage = Usage(prompt, completion, cost, *others)
+    before = msgspec.json.decode(earlier, type=tuple[StepRecord, ...]) if earlier else ()
+    return [*before, (step, key, usage, rare)]
 
 
 def step_usages(cells: Sequence[Any]) -> Iterator[tuple[str, str, Usage, Mapping[str, float]]]:
@@ -147,35 +147,19 @@ def step_usages(cells: Sequence[Any]) -> Iterator[tuple[str, str, Usage, Mapping
 
     Cells are `step`, `key`, the three columns of the usage, `earlier` and `more`.
     """
-    step, key, *usage, earlier, more = cells
-    for one in msgspec.json.decode(earlier, type=tuple[StepRecord, ...]) if earlier else ():
-        yield one.step, one.key, one.usage, one.detail
-    rare = msgspec.json.decode(more, type=RareFacts) if more else _NO_RARE
-    yield step, key, _usage(usage, rare), rare.detail
+    *before, (step, key, usage, rare) = _calls(cells)
+    yield from ((one.step, one.key, one.usage, one.detail) for one in before)
+    yield step, key, usage, rare.detail
 
 
 def _choice_scores(
     logprobs: Sequence[float], tokens: Sequence[int], sizes: Sequence[int], rare: RareFacts
 ) -> tuple[ChoiceScore, ...]:
+    cells = enumerate(zip(logprobs, tokens, sizes, strict=True))
     return tuple(
-        ChoiceScore(
-            logprob,
-            tokens=None if count < 0 else count,
-            bytes=size,
-            spanned=rare.spanned,
-            is_bound=at in rare.bound,
-        )
-        for at, (logprob, count, size) in enumerate(zip(logprobs, tokens, sizes, strict=True))
+        ChoiceScore(logprob, None if count < 0 else count, size, rare.spanned, at in rare.bound)
+        for at, (logprob, count, size) in cells
     )
-
-
-def _usage(known: Sequence[Any], rare: RareFacts) -> Usage:
-    names = ("prompt_tokens", "completion_tokens", "cost_usd")
-    found = dict(zip(names, known, strict=True)) | {"reasoning_tokens": rare.reasoning_tokens}
-    for name in ("unanswered", "superseded"):
-        if (value := getattr(rare, name)) is not msgspec.UNSET:
-            found[name] = value
-    return msgspec.convert(found, Usage)
 
 
 def _placed(path: Path, places: Sequence[int]) -> Iterator[Sample]:
@@ -199,30 +183,24 @@ def _by_row(path: Path) -> Iterator[dict[str, VerdictRecord]]:
 
 
 def _verdicts(path: Path) -> Iterator[tuple[int, str, VerdictRecord]]:
-    fixed = {column.name for column in STORED["verdicts"]}
-    main = (
-        *("row", "judge", "value", "reason", "note", "served"),
-        *("probabilities", "keys", "replies", "usages"),
-    )
-    for values in row_groups(path):
-        details = {name: column for name, column in values.items() if name not in fixed}
-        for at, row in enumerate(zip(*(values[name] for name in main), strict=True)):
+    for values in _row_groups(path):
+        details = {
+            name: column for name, column in values.items() if name not in STORED["verdicts"]
+        }
+        for at, row in enumerate(zip(*(values[name] for name in _VERDICT), strict=True)):
             place, judge, value, reason, note, served, shares, keys, replies, usages = row
-            yield (
-                place,
-                judge,
-                VerdictRecord(
-                    value=value,
-                    reason=Reason(reason) if reason else None,
-                    note=note or "",
-                    detail={n: c[at] for n, c in details.items() if c[at] is not None},
-                    shares=tuple(shares or ()),
-                    served=served,
-                    keys=tuple(keys or ()),
-                    replies=tuple(replies or ()),
-                    usages=msgspec.json.decode(usages, type=tuple[Usage, ...]) if usages else (),
-                ),
+            verdict = VerdictRecord(
+                value=value,
+                reason=Reason(reason) if reason else None,
+                note=note or "",
+                detail=_there(details, at),
+                shares=tuple(shares or ()),
+                served=served,
+                keys=tuple(keys or ()),
+                replies=tuple(replies or ()),
+                usages=msgspec.json.decode(usages, type=tuple[Usage, ...]) if usages else (),
             )
+            yield place, judge, verdict
 
 
 def places_of(samples: Path, answers: Path) -> list[int]:
@@ -235,6 +213,6 @@ def places_of(samples: Path, answers: Path) -> list[int]:
     )
     found = compute.index_in(asked, value_set=names)
     if found.null_count:
-        raise StoreError(f"{answers}: damaged (a sample is unknown); repeat the run to rebuild it")
+        raise _damaged(answers, "a sample is unknown")
     places: list[int] = found.to_numpy(zero_copy_only=False)
     return places

@@ -1,11 +1,12 @@
-"""The tables of a run, written and read chunk by chunk: a chunk is a row group of Parquet.
+"""The tables of a run, written chunk by chunk: a chunk is a row group of Parquet.
 
-Each table has a digest of its values, column by column, which depends neither on the sizes of
-chunks nor on the version of the library that wrote the file.
+The digest of a table depends neither on the sizes of chunks nor on the library's version.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from io import BufferedRandom
 from pathlib import Path
@@ -18,17 +19,13 @@ import msgspec
 from harness.core import Sample
 from harness.errors import StoreError
 from harness.lazy import pyarrow
-from harness.parts import ChoiceScore, Message, Reason, Usage
+from harness.parts import ChoiceScore, Message, Reason, Superseded, Usage
 from harness.storage.schema import FIELD, REFERENCE, STORED, arrow_type, extra_kind
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step of a response: its key in the ledger, what came as it came, its cost.
-
-    `messages` are the prompt while it is asked; of stored records they are empty unless they were
-    looked up in the ledger.
-    """
+    """One step of a response; `messages`, the prompt, are empty in stored records."""
 
     step: str
     key: str
@@ -59,10 +56,7 @@ class VerdictRecord:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """A planned answer: a sample, what was asked, what came back, how judges read it.
-
-    `answer` is a text, or the answer of the likeliest choice.
-    """
+    """A planned answer; `answer` is a text, or the answer of the likeliest choice."""
 
     sample: Sample
     variant: str
@@ -72,15 +66,9 @@ class SampleRecord:
     served: str | None = None
     verdicts: Mapping[str, VerdictRecord] = field(default_factory=dict)
 
-    @property
-    def unprompted(self) -> "SampleRecord":
-        """The record as it is stored: without prompts, which are in the ledger."""
-        return replace(self, steps=tuple(replace(step, messages=()) for step in self.steps))
-
 
 Values = dict[str, list[Any]]
 """The values of some rows by column, None where empty."""
-_BLOCK = 1 << 20
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -91,10 +79,12 @@ class TableFile:
         """Begin a table in the folder, or in the nearest above it that exists."""
         self.table, self.rows = table, 0
         self._folder = next(one for one in (folder, *folder.parents) if one.is_dir())
-        self._kinds = {column.name: column.kind for column in STORED[table]}
+        self._kinds = {**STORED[table]}
         self._sums = {name: sha256() for name in self._kinds}
-        self._opened: list[tuple[BufferedRandom, Any]] = []  # a file and its writer, at most one
-        finalize(self, _close, self._opened)
+        self._stack = ExitStack()
+        self._file: Any = None  # a file and its writer
+        self._writer: Any = None
+        finalize(self, self._stack.close)
 
     def add(self, values: Values) -> None:
         """Add some rows; a column that is not in the schema begins where it first has a value."""
@@ -109,9 +99,7 @@ class TableFile:
         for name, column in columns.items():
             self._sums[name].update(_ENCODER.encode(column)[1:-1] + b",")
         self.rows += count
-        schema = self._schema()
-        arrays = [pyarrow.array(columns[name], type=schema.field(name).type) for name in columns]
-        self._put(pyarrow.Table.from_arrays(arrays, schema=schema))
+        self._put(pyarrow.Table.from_pydict(columns, self._schema()))
 
     @property
     def digest(self) -> str:
@@ -122,69 +110,56 @@ class TableFile:
     @property
     def file(self) -> BufferedRandom:
         """The whole file, from its beginning; nothing can be added after that."""
-        try:
-            file, writer = self._open()
-            writer.close()
-            file.seek(0)
-        except OSError as error:
-            raise _full(error) from error
+        with _disk():
+            self._open().close()
+            self._file.seek(0)
+        file: BufferedRandom = self._file
         return file
 
     def blocks(self) -> Iterator[bytes]:
         """The file, in parts of at most a megabyte, which is then gone."""
-        (file := self._opened[0][0]).seek(0)
-        while block := file.read(_BLOCK):
-            yield block
-        _close(self._opened)
+        self._file.seek(0)
+        yield from iter(partial(self._file.read, 1 << 20), b"")
+        self._stack.close()
 
     def _schema(self) -> Any:  # noqa: ANN401 - pyarrow has no types
-
         return pyarrow.schema([(name, arrow_type(kind)) for name, kind in self._kinds.items()])
 
-    def _open(self) -> tuple[BufferedRandom, Any]:
+    def _open(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         from pyarrow.parquet import ParquetWriter
 
-        if not self._opened:
-            file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - see `_close`
-            self._opened.append((file, ParquetWriter(file, self._schema(), compression="zstd")))
-        return self._opened[0]
+        if self._writer is None:
+            file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - the stack closes it
+            self._file = self._stack.enter_context(file)
+            writer = ParquetWriter(self._file, self._schema(), compression="zstd")
+            self._writer = self._stack.enter_context(writer)
+        return self._writer
 
     def _put(self, rows: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        try:
-            self._open()[1].write_table(rows)
-        except OSError as error:
-            raise _full(error) from error
+        with _disk():
+            self._open().write_table(rows)
 
     def _copy(self) -> None:
         """Copy what was added to a file that has further columns, empty so far."""
         from pyarrow.parquet import ParquetFile
 
-        schema, earlier = self._schema(), list(self._opened)
-        self._opened.clear()
-        earlier[0][1].close()
-        with ParquetFile(earlier[0][0]) as source:
+        empty = pyarrow.Table.from_pylist([], self._schema())
+        with self._stack.pop_all(), ParquetFile(self.file) as source:
+            self._writer = None
             for place in range(source.num_row_groups):
-                rows = source.read_row_group(place)
-                for name in (name for name in schema.names if name not in rows.column_names):
-                    empty = pyarrow.nulls(len(rows), schema.field(name).type)
-                    rows = rows.append_column(name, empty)
-                self._put(rows.select(schema.names))
-        _close(earlier)
+                rows = [empty, source.read_row_group(place)]
+                self._put(pyarrow.concat_tables(rows, promote_options="default"))
 
 
-def _close(opened: list[tuple[BufferedRandom, Any]]) -> None:
-    for file, writer in opened:
-        if not file.closed:
-            writer.close()
-        file.close()
-    opened.clear()
-
-
-def _full(error: OSError) -> StoreError:
-    return StoreError(
-        f"the tables of a run cannot be kept on the disk ({error.strerror}); free some space, then "
-        "repeat the command"
-    )
+@contextmanager
+def _disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the tables of a run cannot be kept on the disk ({error.strerror}); free some space, "
+            "then repeat the command"
+        ) from error
 
 
 class RunTables:
@@ -223,55 +198,40 @@ class RunTables:
             self._files["verdicts"].add(verdicts)
 
 
+def _same(names: str, things: Sequence[object]) -> Values:
+    """The columns that are called as what they hold is."""
+    return {name: [getattr(one, name) for one in things] for name in names.split()}
+
+
 def _of_samples(samples: Sequence[Sample]) -> Values:
-    found: Values = {
-        "sample": [s.id for s in samples],
-        "cluster": [s.cluster for s in samples],
-        "group": [s.group for s in samples],
-        "gold": [s.gold for s in samples],
-        "choices": [list(s.choices) or None for s in samples],
-        "flags": [list(s.flags) or None for s in samples],
-    }
+    found = {"sample": [s.id for s in samples], **_same("cluster group gold", samples)}
+    for name, column in _same("choices flags", samples).items():
+        found[name] = [list(cells) or None for cells in column]
     for name in sorted({name for s in samples for name in s.fields}):
         found[FIELD + name] = [s.fields.get(name) for s in samples]
     for name in sorted({name for s in samples for name in s.references}):
-        column = (s.references.get(name) for s in samples)
-        found[REFERENCE + name] = [None if texts is None else list(texts) for texts in column]
+        known = (s.references.get(name) for s in samples)
+        found[REFERENCE + name] = [None if texts is None else list(texts) for texts in known]
     return found
 
 
 def _of_answers(records: Sequence[SampleRecord]) -> Values:
     last = [record.steps[-1] for record in records]
+    scores = [step.choice_scores for step in last]
+    earlier = ([replace(step, messages=()) for step in record.steps[:-1]] for record in records)
     return {
         "sample": [record.sample.id for record in records],
-        "variant": [record.variant for record in records],
-        "decoding": [record.decoding for record in records],
-        "answer": [record.answer for record in records],
-        "text": [step.text for step in last],
+        **_same("variant decoding answer served", records),
+        **_same("text stop step key", last),
         "reason": [step.reason and str(step.reason) for step in last],
         "note": [step.note or None for step in last],
-        "stop": [step.stop for step in last],
-        "served": [record.served for record in records],
-        "step": [step.step for step in last],
-        "key": [step.key for step in last],
-        "logprobs": [[s.logprob for s in step.choice_scores] or None for step in last],
-        "tokens": [_tokens(step) for step in last],
-        "bytes": [[s.bytes for s in step.choice_scores] or None for step in last],
-        "prompt_tokens": [step.usage.prompt_tokens for step in last],
-        "completion_tokens": [step.usage.completion_tokens for step in last],
-        "cost_usd": [step.usage.cost_usd for step in last],
-        "earlier": [_earlier(record.steps) for record in records],
+        "logprobs": [[s.logprob for s in own] or None for own in scores],
+        "tokens": [[-1 if s.tokens is None else s.tokens for s in own] or None for own in scores],
+        "bytes": [[s.bytes for s in own] or None for own in scores],
+        **_same("prompt_tokens completion_tokens cost_usd", [step.usage for step in last]),
+        "earlier": [_json(steps) if steps else None for steps in earlier],
         "more": [_more(step) for step in last],
     }
-
-
-def _earlier(steps: Sequence[StepRecord]) -> str | None:
-    bare = [replace(step, messages=()) for step in steps[:-1]]
-    return _json(bare) if bare else None
-
-
-def _tokens(step: StepRecord) -> list[int] | None:
-    return [-1 if s.tokens is None else s.tokens for s in step.choice_scores] or None
 
 
 def _json(value: object) -> str:
@@ -286,7 +246,7 @@ class RareFacts(msgspec.Struct, omit_defaults=True):
     bound: list[int] = []
     reasoning_tokens: int | None = None
     unanswered: int | msgspec.UnsetType = msgspec.UNSET
-    superseded: Any = msgspec.UNSET
+    superseded: tuple[Superseded, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 def _more(step: StepRecord) -> str | None:
@@ -309,26 +269,24 @@ def _of_verdicts(records: Sequence[SampleRecord], first: int) -> Values:
         for row, record in enumerate(records, first)
         for judge in sorted(record.verdicts)
     ]
+    samples, verdicts = [record.sample for _, record, *_ in rows], [one for *_, one in rows]
     found: Values = {
         "row": [row for row, *_ in rows],
-        "sample": [record.sample.id for _, record, *_ in rows],
-        "cluster": [record.sample.cluster for _, record, *_ in rows],
-        "group": [record.sample.group for _, record, *_ in rows],
-        "variant": [record.variant for _, record, *_ in rows],
-        "decoding": [record.decoding for _, record, *_ in rows],
+        "sample": [sample.id for sample in samples],
+        **_same("cluster group", samples),
+        **_same("variant decoding", [record for _, record, *_ in rows]),
         "judge": [judge for *_, judge, _ in rows],
-        "value": [verdict.value for *_, verdict in rows],
-        "reason": [verdict.reason and str(verdict.reason) for *_, verdict in rows],
-        "note": [verdict.note or None for *_, verdict in rows],
-        "served": [verdict.served for *_, verdict in rows],
+        **_same("value served", verdicts),
+        "reason": [verdict.reason and str(verdict.reason) for verdict in verdicts],
+        "note": [verdict.note or None for verdict in verdicts],
         "model_served": [record.served for _, record, *_ in rows],
-        "probabilities": [list(verdict.shares) or None for *_, verdict in rows],
-        "keys": [list(verdict.keys) or None for *_, verdict in rows],
-        "replies": [list(verdict.replies) or None for *_, verdict in rows],
-        "usages": [_json(verdict.usages) if verdict.usages else None for *_, verdict in rows],
+        "probabilities": [[*verdict.shares] or None for verdict in verdicts],
+        "keys": [[*verdict.keys] or None for verdict in verdicts],
+        "replies": [[*verdict.replies] or None for verdict in verdicts],
+        "usages": [_json(verdict.usages) if verdict.usages else None for verdict in verdicts],
     }
-    for name in sorted({name for *_, verdict in rows for name in verdict.detail}):
+    for name in sorted({name for verdict in verdicts for name in verdict.detail}):
         if name in found:
             raise StoreError(f"a judge's detail is called {name!r}, as a column of verdicts is")
-        found[name] = [verdict.detail.get(name) for *_, verdict in rows]
+        found[name] = [verdict.detail.get(name) for verdict in verdicts]
     return found

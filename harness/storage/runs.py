@@ -1,7 +1,6 @@
 """Run folders: run.json, the tables and scores.csv of one run, written whole or not at all.
 
-Everything here can be rebuilt from the calls ledger, and equal inputs give equal bytes: no
-clock, no host, no order of arrival. A file that was changed since it was written is not believed.
+Equal inputs give equal bytes. A file that was changed since it was written is not believed.
 """
 
 import csv
@@ -15,29 +14,21 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import Request, Run, Score
+from harness.core import Run, Score
 from harness.errors import StoreError
 from harness.parts import Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
+from harness.storage import files
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
-from harness.storage.files import (
-    decoded,
-    found_sum,
-    read_bytes,
-    refuse_unwritable,
-    refused,
-    write_whole,
-)
+from harness.storage.files import refused, write_whole
 from harness.storage.read_tables import places_of, read_records
-from harness.storage.run_tables import RunTables, SampleRecord, StepRecord
+from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
 
 RUN, SCORES, SUMS = "run.json", "scores.csv", "SHA256SUMS"
 SAMPLES, ANSWERS, VERDICTS = (f"{table}.parquet" for table in STORED)
 NAMES = (SAMPLES, ANSWERS, VERDICTS, RUN, SCORES)
-EARLIER = ("samples.jsonl", "items.csv")
-"""What earlier versions of the program wrote into the folder of a run."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -55,9 +46,8 @@ class ModelEntry:
 class JudgeEntry:
     """A judge that has read this run; `asks` and `identity` name its judge model, if it asks.
 
-    `step` is the earlier step whose responses it reads, None for the last one's. `chance` is what
-    a judge says a blind answer gets from it, None where one of your own says nothing; UNSET for
-    those of the program that leave it to the task, and in files of earlier versions.
+    `step` is the earlier step that it reads, None for the last one. `chance` is what a judge says a
+    blind answer gets; None where one of your own says nothing, UNSET where the task says it.
     """
 
     name: str
@@ -71,10 +61,10 @@ class JudgeEntry:
 
 @dataclass(frozen=True, slots=True)
 class DataEntry:
-    """Where the samples came from; `label` stands in signatures, `files` maps names to sha256.
+    """Where the samples came from; `label` is that of signatures, `files` maps names to sha256.
 
-    `mode` is released, corrected, or sample for our own sample set. `is_training_known` says
-    whether the scorer of implicitness says which texts it was trained on; None without one.
+    `mode` is released, corrected or sample. `is_training_known` says whether the scorer of
+    implicitness says which texts it was trained on; None without one.
     """
 
     source: str
@@ -88,8 +78,7 @@ class DataEntry:
 class Cost:
     """The tokens and US dollars of some calls, each once; None where one does not report them.
 
-    `reported` has the sums over those that report them, the least that it was. `unanswered` counts
-    further calls that broke off without an answer: nobody knows what they cost.
+    `reported` has the sums over those that do. `unanswered` counts calls that broke off.
     """
 
     calls: int
@@ -106,10 +95,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the calls of a run cost, whenever they were made: all, the answers', each judge's.
-
-    A call that two judges share counts for each of them, and once in the total.
-    """
+    """What the calls of a run cost: all, the answers', each judge's; shared ones for each."""
 
     total: Cost
     answers: Cost
@@ -128,8 +114,7 @@ class ErrorCount:
 class MissingCount:
     """What is missing, why, how often, and the commonest errors of the calls behind it.
 
-    `judge` is empty where there is no answer, for any judge; `is_reply` says that the judge asked
-    and cannot read the reply. `said` is empty where a model's own words are the reason.
+    `judge` is empty where there is no answer; `is_reply`: the judge cannot read the reply it got.
     """
 
     judge: str
@@ -143,9 +128,8 @@ class MissingCount:
 class RunFile:
     """run.json: what was run, resolved, how much of it was planned, and what it cost.
 
-    `redrawn` counts replies without an answer that were asked for again. In earlier files `missing`
-    is None, and `packages`, the versions, empty.
-    `tables` has the digest of the values of each table.
+    `redrawn` counts replies without an answer that were asked for again, `tables` has the digest of
+    the values of each table.
     """
 
     digest: str
@@ -176,10 +160,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A score, the signature of how it was made, and the cost of the calls behind it.
-
-    `cost_usd` counts each call once; it is None where the cost of one of them is unknown.
-    """
+    """A score, its signature, and the cost of its calls, each once; None where one is unknown."""
 
     task: str
     model: str
@@ -206,7 +187,7 @@ def table_text(rows: Iterable[ScoreRow]) -> str:
 
 def read_table(path: Path, text: str | None = None) -> list[ScoreRow]:
     """The rows of a table that `table_text` wrote, or of its text."""
-    text = read_bytes(path).decode("utf-8", "replace") if text is None else text
+    text = files.read_bytes(path).decode("utf-8", "replace") if text is None else text
     try:
         with long_cells(len(text)):
             table = csv.DictReader(StringIO(text, newline=""))
@@ -241,10 +222,7 @@ def _row(cells: dict[str, str]) -> ScoreRow:
 
 
 class RunFolder:
-    """The three files of one run, and SHA256SUMS, with what each of them was when it was written.
-
-    Reading a changed file raises StoreError; of an earlier version, without sums, it only warns.
-    """
+    """The files of one run, and SHA256SUMS; reading a changed file raises StoreError."""
 
     def __init__(self, path: Path) -> None:
         """Use the files in `path`, which need not exist yet."""
@@ -256,7 +234,7 @@ class RunFolder:
         return self.path / SCORES
 
     def results(self, given: Path) -> Path:
-        """The results folder this run lies below, by its place; the given one where that fits."""
+        """The results folder that this run is below; the given one where that fits."""
         path = self.path.resolve()
         is_below = given.resolve() in path.parents
         is_placed = len(path.parents) > 3 and path.parents[2].name == "runs"
@@ -270,7 +248,7 @@ class RunFolder:
     @property
     def written(self) -> float:
         """When run.json was written, in seconds since 1970; 0 where there is none."""
-        path = self.path / "run.json"
+        path = self.path / RUN
         return path.stat().st_mtime if path.is_file() else 0.0
 
     @property
@@ -285,14 +263,13 @@ class RunFolder:
 
     def read(self) -> RunFile:
         """What was run; StoreError for what an earlier version of the program wrote."""
-        self.refuse_earlier()
-        data = read_bytes(path := self.path / RUN)
-        file = decoded(data, RunFile, where=str(path))
+        self._refuse_earlier()
+        data = files.read_bytes(path := self.path / RUN)
+        file = files.decoded(data, RunFile, where=str(path))
         self.check_sum(RUN, sha256(data).hexdigest())
         return file
 
-    def refuse_earlier(self) -> None:
-        """StoreError where an earlier version of the program wrote this run."""
+    def _refuse_earlier(self) -> None:
         if (self.path / "samples.jsonl").exists() and not (self.path / ANSWERS).exists():
             raise StoreError(
                 f"{self.path}: an earlier version of the program wrote this run; the same command "
@@ -305,9 +282,8 @@ class RunFolder:
 
     def tables(self) -> dict[str, Path]:
         """The file of each table; StoreError where one was changed since it was written."""
-        self.refuse_earlier()
-        for name in (SAMPLES, ANSWERS, VERDICTS):
-            self.check_sum(name)
+        for table in STORED:
+            self.check_sum(f"{table}.parquet")
         return {table: self.path / f"{table}.parquet" for table in STORED}
 
     def read_scores(self) -> list[ScoreRow]:
@@ -318,25 +294,25 @@ class RunFolder:
         """The table of scores as it was written; empty where no judge has read the run yet."""
         if not self.scores.exists() and SCORES not in self._sums():
             return ""
-        data = read_bytes(self.scores)
+        data = files.read_bytes(self.scores)
         self.check_sum(SCORES, sha256(data).hexdigest())
         return data.decode()
 
     def changed(self) -> list[str]:
         """The files that are not as they were written; none where there is no run."""
         sums = self._sums()
-        return [name for name, known in sums.items() if found_sum(self.path / name) != known]
+        return [name for name, known in sums.items() if files.found_sum(self.path / name) != known]
 
     def judges_before(self) -> tuple[JudgeEntry, ...]:
         """The judges that a changed run names; none where it cannot be read."""
         with suppress(StoreError):
-            return decoded(read_bytes(self.path / RUN), RunFile, where="").judges
+            return files.decoded(files.read_bytes(self.path / RUN), RunFile, where="").judges
         return ()
 
     def check_sum(self, name: str, found: str | None = None) -> None:
         """Raise StoreError unless a file has the sha256 that it had when it was written."""
-        self.refuse_earlier()
-        if self._sums().get(name) != (found or found_sum(self.path / name)):
+        self._refuse_earlier()
+        if self._sums().get(name) != (found or files.found_sum(self.path / name)):
             fact = f"changed since it was written (see {SUMS} in its folder)"
             if not (self.path / SUMS).exists():
                 fact = f"no {SUMS} in its folder: it may have been changed"
@@ -347,14 +323,14 @@ class RunFolder:
         path = self.path / SUMS
         if not path.exists():
             return dict.fromkeys(NAMES, "gone") if (self.path / RUN).exists() else {}
-        text = read_bytes(path).decode("utf-8", "replace")
+        text = files.read_bytes(path).decode("utf-8", "replace")
         pairs = [line.split("  ") for line in text.splitlines()]
         sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
         return sums if {RUN, ANSWERS} <= set(sums) <= {*NAMES} else dict.fromkeys(NAMES, "damaged")
 
     def check(self) -> None:
         """Raise StoreError, before a call is paid for, where the run cannot be written."""
-        refuse_unwritable(self.path, (*NAMES, SUMS))
+        files.refuse_unwritable(self.path, (*NAMES, SUMS))
 
     def write(
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
@@ -369,23 +345,22 @@ class RunFolder:
     ) -> None:
         """Replace them by a run whose records were all added to its tables."""
         run = replace(run, tables=tables.digests)
-        files = {RUN: msgspec.json.format(_ENCODER.encode(run), indent=2) + b"\n"}
-        files |= {} if scores is None else {SCORES: table_text(scores).encode()}
-        sums = {name: sha256(data).hexdigest() for name, data in files.items()}
+        made = {RUN: msgspec.json.format(_ENCODER.encode(run), indent=2) + b"\n"}
+        made |= {} if scores is None else {SCORES: table_text(scores).encode()}
+        sums = {name: sha256(data).hexdigest() for name, data in made.items()}
         for table in tables:
             name = f"{table.table}.parquet"
             sums[name] = file_digest(table.file, "sha256").hexdigest()
             write_whole(self.path / name, table.blocks())
-        for name, data in files.items():
+        for name, data in made.items():
             write_whole(self.path / name, data)
         text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
         write_whole(self.path / SUMS, text.encode())
-        for name in EARLIER:
-            (self.path / name).unlink(missing_ok=True)
+        (self.path / "samples.jsonl").unlink(missing_ok=True)  # of an earlier version
 
     def remove(self) -> None:
         """Remove the files of this run, and the folder where it has no others."""
-        for name in (*NAMES, *EARLIER, SUMS, "tag", "data_paths.json"):
+        for name in (*NAMES, SUMS, "tag", "data_paths.json"):
             (self.path / name).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
@@ -400,57 +375,39 @@ class StoredRows(Iterable[SampleRecord]):
     def __init__(
         self, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
     ) -> None:
-        """Check the tables first: StoreError where one was changed since it was written."""
-        folder.refuse_earlier()
-        tables = (SAMPLES, ANSWERS, VERDICTS)
-        for name in tables if is_checked else ():
-            folder.check_sum(name)
-        self._folder = folder
+        """StoreError where a table was changed, or a planned response is not there."""
+        planned = folder.read().planned
+        if is_checked:
+            folder.tables()
+        self._folder, self._with_prompts = folder, with_prompts
         self._places = places_of(folder.path / SAMPLES, folder.path / ANSWERS)
-        self._with_prompts = with_prompts
-
-    @classmethod
-    def whole(
-        cls, folder: RunFolder, *, is_checked: bool = True, with_prompts: bool = False
-    ) -> "StoredRows":
-        """The records; StoreError where a response that was planned is not there."""
-        file = folder.read()
-        rows = cls(folder, is_checked=is_checked, with_prompts=with_prompts)
-        if len(rows) != file.planned:
-            fact = f"{len(rows)} of {file.planned} planned responses"
+        if len(self) != planned:
+            fact = f"{len(self)} of {planned} planned responses"
             raise refused(f"{folder.path / ANSWERS}: {fact}")
-        return rows
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[SampleRecord]:
         rows = read_records(self._folder.path, self._places)
-        if not self._with_prompts:
-            yield from rows
-        while self._with_prompts and (some := list(islice(rows, _PROMPTED))):
-            yield from self.prompted(some)
+        while some := list(islice(rows, 8_000)):
+            yield from self.prompted(some) if self._with_prompts else some
 
     def prompted(self, rows: Sequence[SampleRecord]) -> list[SampleRecord]:
         """Some of the records with the prompts of their steps, as far as the ledger has them."""
         from harness.storage.ledger import Ledger
 
-        path = self._folder.path
-        if len(path.parents) < 4 or not rows:
+        path, found = self._folder.path, []
+        if len(path.parents) < 4:
             return list(rows)
         ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
         asked = ledger.asked([step.key for row in rows for step in row.steps])
-        return [
-            replace(row, steps=tuple(_prompted(step, asked) for step in row.steps)) for row in rows
-        ]
-
-
-def _prompted(step: StepRecord, asked: Mapping[str, Request]) -> StepRecord:
-    return replace(step, messages=asked[step.key].messages) if step.key in asked else step
-
-
-_PROMPTED = 8_000
-"""The records whose prompts are looked up together."""
+        for row in rows:
+            known = [asked.get(step.key) for step in row.steps]
+            pairs = zip(row.steps, known, strict=True)
+            steps = (replace(step, messages=one.messages) if one else step for step, one in pairs)
+            found.append(replace(row, steps=tuple(steps)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,10 +420,4 @@ class StoredRun:
     @classmethod
     def read(cls, folder: RunFolder, *, with_prompts: bool = False) -> "StoredRun":
         """The run of a folder; StoreError where a response that was planned is not there."""
-        rows = StoredRows.whole(folder, with_prompts=with_prompts)
-        return cls(folder.read(), list(rows))
-
-    @property
-    def by_group(self) -> bool:
-        """Whether the samples' groups are the systems, which the run's model judges."""
-        return self.file.task.system == "group"
+        return cls(folder.read(), folder.read_rows(with_prompts=with_prompts))

@@ -1,19 +1,14 @@
-"""Signatures, the recipes of scores in one line, to their fields and back, and to short names.
-
-A signature has eight fields, some with parts: task and prompts, data and limit, variant,
-model, decoding, judge, way of judging, version of the program.
-"""
+"""Signatures, the recipes of scores in one line, to their fields and back, and to short names."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Self
 
 from harness.errors import SpecError, StoreError
 from harness.text.cleanup import TURNING
 
 _UNFIT = re.compile(rf"[|\s\x00-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
-
 _SCALE = re.compile(r"(?:ratings|strict)-(-?\d+)-(-?\d+)(?:-x\d+)?")
 
 
@@ -48,12 +43,7 @@ class JudgeRecipe:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """All that a score depends on.
-
-    `prompts` is a digest of the words a task asks in, `limit` the number of samples or `all`,
-    `kind` that of the model's back end, `repeats` the replies to one prompt, `judge` its recipe's
-    name and digest, then its model's snapshot, `version` and `harness` those of model and program.
-    """
+    """All that a score depends on (docs/storage.md); `version` is the model's."""
 
     task: str
     prompts: str
@@ -115,20 +105,24 @@ class Signature:
 
 
 def clean(field: str) -> str:
-    """A field that ends neither itself nor the line, and that a terminal does not obey.
-
-    A server may name a snapshot as it likes.
-    """
+    """A field that ends neither itself nor the line, and that a terminal does not obey."""
     return _UNFIT.sub("_", field)
 
 
 def clean_signature(text: str) -> str:
-    """A stored signature, of an earlier version as well, with each field clean."""
+    """A stored signature with each field clean."""
     return "|".join(map(clean, text.split("|")))
 
 
 MODEL: Final = "model"
 _CONTROL: Final = "samples of a control"
+_FORMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((MODEL, "kind", "version", _CONTROL, "source"), "{}"),
+    **{"data": "data {}", "scale": "{}", "limit": "{} samples", "variant": "{}"},
+    **{"prompts": "prompts {}", "decoding": "{}", "repeats": "n{}", "seed": "seed {}"},
+    **{"judge": "{}", "way": "{}", "harness": "v{}"},
+}
+"""How each part is written in a name, in the order of the parts."""
 _ALIKE: Final[Mapping[str, Sequence[str]]] = {
     "kind": (MODEL,),
     "version": (MODEL, "kind", _CONTROL),
@@ -139,11 +133,7 @@ _ALIKE: Final[Mapping[str, Sequence[str]]] = {
 
 
 def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
-    """A name for each signature, which is given with the source of its data.
-
-    The name of the model, then whatever is not alike in all of them; signatures that differ have
-    names that differ.
-    """
+    """A name for each signature, given with its source: the model, then whatever differs."""
     parts = {text: _parts(Signature.parse(text), source) for text, source in sources.items()}
 
     def is_named(key: str) -> bool:
@@ -156,24 +146,9 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parts(signature: Signature, source: str) -> dict[str, str]:
-    texts, _, scale = signature.data.partition("+")
-    limit = signature.limit
-    return {
-        MODEL: signature.model,
-        "kind": signature.kind,
-        "version": signature.version,
-        # A control is built with its samples, so that its version changes with them.
-        _CONTROL: signature.data if signature.kind == "scripted" else "",
-        "source": source,
-        "data": f"data {texts}",
-        "scale": scale or "no implicitness",
-        "limit": "all samples" if limit == "all" else f"{limit} samples",
-        "variant": signature.variant,
-        "prompts": f"prompts {signature.prompts}",
-        "decoding": signature.decoding,
-        "repeats": f"n{signature.repeats}",
-        "seed": f"seed {signature.seed}",
-        "judge": signature.judge,
-        "way": signature.way,
-        "harness": f"v{signature.harness}",
-    }
+    known = asdict(signature)
+    known["data"], _, scale = signature.data.partition("+")
+    # A control is built with its samples, so that its version changes with them.
+    known[_CONTROL] = signature.data if signature.kind == "scripted" else ""
+    known |= {"source": source, "scale": scale or "no implicitness"}
+    return {name: form.format(known[name]) for name, form in _FORMS.items()}

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class SampleHead(msgspec.Struct):
-    """What samples are dealt by; a tenth of a sample's cost to decode."""
+    """What samples are chosen by; a tenth of a sample's cost to decode."""
 
     id: str
     group: str
@@ -30,10 +30,7 @@ class SampleHead(msgspec.Struct):
 
 
 class StoredSamples(Sequence[Sample]):
-    """Samples in a file without a name; 32 bytes of each are in memory.
-
-    Reading them in order is quick, as decoding them is; one by its place or id takes a look-up.
-    """
+    """Samples in a file without a name; 32 bytes of each are in memory."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         """Take in some samples, which need not be held by anything else."""
@@ -47,9 +44,8 @@ class StoredSamples(Sequence[Sample]):
         while some := list(islice(each, _MANY)):
             encoded = [encoder.encode(sample) for sample in some]
             self._add(b"".join(encoded))
-            sizes.append(np.fromiter(map(len, encoded), dtype=np.int64, count=len(some)))
-            ids = (_short(sample.id) for sample in some)
-            names.append(np.fromiter(ids, dtype=np.uint64, count=len(some)))
+            sizes.append(np.array([*map(len, encoded)], dtype=np.int64))
+            names.append(np.array([_short(sample.id) for sample in some], dtype=np.uint64))
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
         self._starts, self._ends = ends[:-1], ends[1:]
         self._names = np.concatenate([np.zeros(0, np.uint64), *names])
@@ -114,16 +110,14 @@ class StoredSamples(Sequence[Sample]):
         for begin in range(0, len(places), _MANY):
             some = places[begin : begin + _MANY]
             starts, ends = self._starts[some], self._ends[some]
-            is_run = len(some) > 1 and int(some[-1] - some[0]) == len(some) - 1
-            if is_run and bool((some[1:] > some[:-1]).all()):
+            if (np.diff(some) == 1).all():
                 base = int(starts[0])
                 data = memoryview(os.pread(self._file, int(ends[-1]) - base, base))
                 pairs = zip((starts - base).tolist(), (ends - base).tolist(), strict=True)
-                parts = (data[start:end] for start, end in pairs)
-            else:
-                pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-                parts = (memoryview(os.pread(self._file, e - s, s)) for s, e in pairs)
-            yield from map(decoder.decode, parts)
+                yield from (decoder.decode(data[start:end]) for start, end in pairs)
+                continue
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                yield decoder.decode(os.pread(self._file, end - start, start))
 
 
 def _short(name: str) -> int:

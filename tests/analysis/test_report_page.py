@@ -72,8 +72,8 @@ def test_samples_of_the_user_are_called_so_and_no_trial_where_they_are_the_data(
     lines = [*asked([replace(run, task=alone, samples=3)])]
     lines += asked([run])
 
-    assert "Data: 3 samples of the user's own. " in lines[0]
-    assert "Data: 0 samples of the user's own, for trying and not for measuring. " in lines[1]
+    assert "Data: 3 samples of the task's own. " in lines[0]
+    assert "Data: 0 samples of the task's own, for trying and not for measuring. " in lines[1]
 
 
 def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:

@@ -172,7 +172,7 @@ def test_the_config_for_label_studio_is_xml_with_the_marks_of_the_sheet(tmp_path
     [
         ("{{ topic }}?", "{{ topics }}?", r"toy.yaml, question: 'topics' is undefined.*topic"),
         ("[gold]", "[golf]", r"toy.yaml: shows 'golf', which sample s\d does not have"),
-        ("{% endif %}", "", "toy.yaml, item: "),
+        ("{% endif %}", "", "toy.yaml, item, "),
         ('"no"', '"Yes"', r"two marks of `scale` are alike \(yes, yes\)"),
     ],
 )

@@ -44,7 +44,7 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
     title, words, ranked, head, *lines = board(ran, capsys)
 
     assert title == "toy: accuracy by near"
-    assert words == "data: the user's own samples (6); answers: T0+0.5; seed 0; nothing missing"
+    assert words == "data: the task's own samples (6); answers: T0+0.5; seed 0; nothing missing"
     assert ranked.startswith("a, b, ...: groups in a column, ranked on the 12 verdicts that both")
     assert head.split() == ["model", "base", "think"]
     alpha, beta, oracle, literal = (re.split(" {2,}", line) for line in lines)
@@ -77,15 +77,15 @@ def test_json_has_the_rows_of_the_file_and_of_a_variant_that_is_chosen(
     ran: Toy, capsys: Lines
 ) -> None:
     found = []
-    for options in ((), ("--variant", "think")):
+    for options in ((), ("--variant", "think"), ("--metrics",)):
         capsys.readouterr()
         main(["leaderboard", "--results", str(ran.results), "--json", *options])
         found.append(json.loads(capsys.readouterr().out))
 
-    whole, chosen = found
+    whole, chosen, every = found
     assert main(["leaderboard", "--results", str(ran.results)]) == 0
     assert len(whole) == len(read_table(ran.results / "leaderboard.csv"))
-    assert {row["metric"] for row in whole} == {"accuracy"}
+    assert {row["metric"] for row in whole} == {"accuracy"} < {row["metric"] for row in every}
     assert chosen == [row for row in whole if row["variant"] == "think"]
 
 

@@ -147,20 +147,6 @@ def test_a_merge_into_a_fresh_folder_takes_auto_from_the_calls_it_copies(
     assert capsys.readouterr().err.count("; taken for ") == 1
 
 
-def test_machines_whose_shards_have_no_sample_are_merged_too(toy: Toy, stub: StubServer) -> None:
-    given = ("--limit", "1", "--judge", "choice")
-    assert toy.run(*given, model="alpha") == 0
-    home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
-
-    for number, machine in enumerate(machines, 1):
-        assert machine.run(*given, "--shard", f"{number}/2", model="alpha") == 0
-    gather(home, machines)
-    assert home.main("merge", "--task", "toy", "--model", "alpha", *given) == 0
-
-    assert files(home) == files(toy)
-    assert sorted(len([*one.results.glob("calls/alpha/*")]) for one in machines) == [0, 1]
-
-
 def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
     """Eight samples of a cluster each that lead to two prompts, and to two or eight of a judge."""
     made = []

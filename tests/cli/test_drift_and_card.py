@@ -186,7 +186,7 @@ def test_a_card_explains_its_rates_and_names_the_programs_samples(toy: Toy, caps
     )
 
     page = out.read_text("utf-8")
-    assert "| Data | the program's own samples, hate\\_speech.jsonl (sha256 " in page
+    assert "| Data | the task's own samples, hate\\_speech.jsonl (sha256 " in page
     assert "ishate" not in page
     assert "TPR is the share of the texts to detect that was flagged" in page
     assert page.count("95% interval over originals") == 1

@@ -115,14 +115,6 @@ def test_a_board_of_named_runs_ranks_these_alone_and_keeps_the_file_of_all(
     assert (alike.results / "leaderboard.csv").read_bytes() == before
 
 
-def test_a_damaged_run_is_among_the_candidates(named: Toy) -> None:
-    damaged = named.runs()[-1] / "run.json"
-    damaged.write_text("{", "utf-8")
-
-    with pytest.raises(StoreError, match=r"'toy/oracle' means 2 runs"):
-        find_run(named.results, "toy/oracle")
-
-
 def test_a_name_of_no_run_is_told(named: Toy) -> None:
     for name in ("@nobody", "toy/nobody", "toy/oracle@nobody", "@", "toy/", "/"):
         with pytest.raises(StoreError, match=r"no run '.*harness list runs"):
@@ -214,15 +206,3 @@ def test_runs_are_listed_by_tag_task_and_model(named: Toy, capsys: Lines) -> Non
     assert "no run '@pilto'" in capsys.readouterr().err
     assert on(named, "list", "tasks", "@pilot") == 2
     assert "or runs, and names of runs" in capsys.readouterr().err
-
-
-def test_the_name_that_tells_two_untagged_runs_apart_is_said(toy: Toy) -> None:
-    assert toy.run("--variant", "base") == 0
-    assert toy.run("--variant", "base", "--limit", "2") == 0
-
-    with pytest.raises(StoreError, match="here toy/oracle@") as caught:
-        find_run(toy.results, "toy/oracle")
-
-    name = str(caught.value).partition("here ")[2].partition(",")[0]
-    assert find_run(toy.results, name).path in toy.runs()
-    assert str(find_run(toy.results, name).path) in str(caught.value)

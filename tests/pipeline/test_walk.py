@@ -211,20 +211,6 @@ def test_answers_that_come_in_any_order_reach_their_own_samples(tmp_path: Path, 
     assert texts(trials) == [f"Say something about {topic}." for topic in "abcdefgh"]
 
 
-def test_progress_counts_what_is_stored_and_then_each_call(tmp_path: Path) -> None:
-    told: list[tuple[object, ...]] = []
-    answer(plan(tmp_path, "tea"), Talker().desk(tmp_path))
-    desk = replace(Talker().desk(tmp_path), progress=lambda *step: told.append(step))
-
-    answer(plan(tmp_path, "tea", "rain", "snow"), desk)
-
-    counts = [(str(stage), *rest[:3]) for stage, *rest in told]
-    assert counts == [("answers of talker, step 1", n, 3, 0) for n in (1, 2, 3)]
-
-
-# Cutting
-
-
 @pytest.mark.parametrize(
     ("said", "seen"),
     [
@@ -240,22 +226,6 @@ def test_judges_see_the_answer_as_the_task_cuts_it(tmp_path: Path, said: str, se
 
     assert texts([trial]) == [seen]
     assert trial.steps[0].text == said
-
-
-@pytest.mark.parametrize("blank", ["", " \n\n\t", "\u2003"])
-def test_a_blank_answer_is_missing_as_empty(tmp_path: Path, blank: str) -> None:
-    [trial] = answer(plan(tmp_path, "tea"), Talker(lambda _: blank).desk(tmp_path))
-
-    assert why(trial).reason is Reason.EMPTY
-    assert trial.steps[0].text == blank
-
-
-def test_an_answer_cut_at_max_tokens_still_counts(tmp_path: Path) -> None:
-    talker = Talker(lambda asked: replace(reply(asked, "Half a"), stop="length"))
-
-    [trial] = answer(plan(tmp_path, "tea"), talker.desk(tmp_path))
-
-    assert (seen(trial).texts, seen(trial).stop) == (("Half a",), "length")
 
 
 @pytest.mark.parametrize(
@@ -301,14 +271,6 @@ def test_a_failed_or_blank_first_step_makes_the_cell_missing_and_ends_it(
     assert why(trials[1]).reason is reason
     assert why(trials[1]).message == f"step thought: {'the answer is blank' if is_blank else 'no'}"
     assert [asked.sample_id for asked in talker.heard] == ["s1", "s2", "s1"]
-
-
-def test_a_failed_last_step_is_told_in_its_own_words(tmp_path: Path) -> None:
-    talker = Talker(failing_on("You thought"))
-
-    [trial] = answer(plan(tmp_path, "tea", variants=("think",)), talker.desk(tmp_path))
-
-    assert seen(trial) == Response.failed(trial.steps[1].key, Reason.REFUSED, "no")
 
 
 def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) -> None:

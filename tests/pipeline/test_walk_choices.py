@@ -140,16 +140,6 @@ def test_a_template_that_asks_for_what_is_not_there_is_refused_before_the_first_
     assert talker.heard == []
 
 
-def test_an_option_that_one_sample_of_a_group_lacks_is_told_of_at_once(tmp_path: Path) -> None:
-    pair = sample(CHOICES[:2], name="s2")
-    made = plan(tmp_path, sample(), pair)
-    (tmp_path / "prompts" / "toy" / "ask.user.j2").write_text("{{ option_3 }}")
-
-    with pytest.raises(SpecError, match="slot 'option_3' is not defined here"):
-        check_templates(made)
-    check_templates(replace(made, samples=(sample(),)))
-
-
 @pytest.mark.parametrize(
     ("asked", "fact"),
     [
@@ -219,15 +209,6 @@ def test_a_neutral_prompt_is_asked_once_for_all_samples_and_orders(tmp_path: Pat
 
     assert [asked.step for asked in talker.heard] == ["neutral", *["answer"] * 4]
     assert len({part.neutral.key for part in cases(trials) if part.neutral}) == 1
-
-
-def test_the_orders_of_a_sample_are_asked_one_after_the_other(tmp_path: Path) -> None:
-    talker = chooser()
-
-    answer(plan(tmp_path, sample(), sample(name="s2")), talker.desk(tmp_path))
-
-    heard = [(asked.sample_id, asked.variant) for asked in talker.heard[1:]]
-    assert heard == [(s, v) for s in ("s1", "s2") for v in ("order0", "order1")]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import pytest
 from harness import evaluate
 from harness.errors import SpecError
 from harness.storage.find_runs import run_folders
-from harness.storage.frames import ANSWER, RUN, SAMPLE, VERDICT, load
+from harness.storage.frames import RUN, load
 from harness.storage.runs import COLUMNS, RunFolder
+from harness.storage.schema import STORED
 from harness.workspace import Workspace
 
 
@@ -21,13 +22,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
 
 def test_every_table_begins_with_its_run_and_has_its_columns(runs: list[RunFolder]) -> None:
     rows = {name: load(runs, name) for name in ("samples", "answers", "verdicts", "scores")}
+    wanted = {name: (*RUN, *STORED[name]) for name in STORED}
 
-    assert tuple(rows["samples"].columns)[: len(RUN) + len(SAMPLE)] == (*RUN, *SAMPLE)
+    for name in ("samples", "verdicts"):
+        assert tuple(rows[name].columns)[: len(wanted[name])] == wanted[name]
     assert rows["samples"].fields[0].keys() == {
         name.removeprefix("field_") for name in rows["samples"] if name.startswith("field_")
     }
-    assert tuple(rows["answers"].columns) == (*RUN, "row", *ANSWER)
-    assert tuple(rows["verdicts"].columns)[: len(RUN) + len(VERDICT)] == (*RUN, *VERDICT)
+    assert tuple(rows["answers"].columns) == (*RUN, "row", *STORED["answers"])
     assert set(rows["scores"].columns) == {*RUN, *COLUMNS}
     assert set(rows["verdicts"].model) == {"oracle", "random"}
     assert len(rows["answers"]) == len(rows["verdicts"]) > len(rows["samples"]) == 14

@@ -37,13 +37,17 @@ RANKING: Final = {MACRO: "macro F1", RATES: "TPR-FPR"}
 """What people call it; the mean has the name of its metric."""
 
 
-def leaderboard(folders: Sequence[RunFolder]) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """The scores of some runs, their standings, and the verdicts behind these.
+def leaderboard(
+    folders: Sequence[RunFolder], *, is_every: bool = False
+) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """The scores of some runs (stored ones, or every one), their standings, and their verdicts.
 
     Left out, after a warning, and named in `lost` of the scores' `attrs`, are runs without scores,
     and those that are to be ranked with others and whose verdicts are damaged.
     """
-    texts = {folder.path.name: scores_of.score_text(folder) for folder in folders}
+    texts = {
+        folder.path.name: scores_of.score_text(folder, is_every=is_every) for folder in folders
+    }
     scores, kept = scores_of.board_scores(texts), [*folders]
     try:
         verdicts = verdicts_of(kept, scores)
@@ -68,13 +72,13 @@ def verdicts_of(folders: Sequence[RunFolder], scores: DataFrame) -> DataFrame:
     return board_verdicts(folders, heads[(sizes > 1) | heads["signature"].isin(set(rates))])
 
 
-def board_rows(scores: DataFrame, boards: DataFrame) -> DataFrame:
-    """The rows of leaderboard.csv: the scores that boards rank by, by variant, decoding and group.
+def board_rows(scores: DataFrame, boards: DataFrame, *, is_every: bool = False) -> DataFrame:
+    """The rows of leaderboard.csv: every score, or those of the metrics that boards rank by.
 
     Of the overall ones `rank`, `rank_group` and `rank_items`; the columns are BOARD_COLUMNS.
     """
     shown = {*scores_of.HEADLINES, MACRO, HITS, FALSE_ALARMS}
-    rows = scores[scores["metric"].isin(shown)].reset_index(drop=True)
+    rows = scores[scores["metric"].isin(shown) | is_every].reset_index(drop=True)
     own = boards.loc[boards["rank"].notna(), ["signature", "metric", "ranked_by", *_RANKS]]
     of_metric = {MACRO: [MACRO], RATES: [HITS, FALSE_ALARMS]}
     pairs = zip(own["metric"], own["ranked_by"], strict=True)

@@ -78,9 +78,9 @@ def recipe_label(row: Row, rows: Sequence[Row], files: Mapping[str, RunFile]) ->
 def lines_of(matrix: DataFrame) -> list[tuple[str, list[list[Row]]]]:
     """Each model of a matrix with its rows in each column, one a seed; controls come last."""
     variants: list[str] = matrix.attrs["variants"]
-    values = matrix.assign(order=matrix["shared"].fillna(matrix["value"]))
-    groups = values.groupby(["tested", "variant"], observed=True)
-    cells = {name: [*own.itertuples()] for name, own in groups}
+    cells: dict[tuple[str, str], list[Row]] = {}
+    for row in matrix.assign(order=matrix["shared"].fillna(matrix["value"])).itertuples():
+        cells.setdefault((row.tested, row.variant), []).append(row)
     firsts = {}
     for name in matrix["tested"].unique():
         place = next(at for at, variant in enumerate(variants) if (name, variant) in cells)

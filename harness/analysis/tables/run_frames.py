@@ -39,9 +39,9 @@ def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
 
 
 def board_frame(folders: Sequence[RunFolder]) -> DataFrame:
-    """The headline scores with their ranks: the rows of leaderboard.csv."""
-    scores, boards, _ = leaderboard(folders)
-    return board_rows(scores, boards)
+    """All scores with their ranks: the rows of leaderboard.csv with `--metrics`."""
+    scores, boards, _ = leaderboard(folders, is_every=True)
+    return board_rows(scores, boards, is_every=True)
 
 
 def rates_frame(

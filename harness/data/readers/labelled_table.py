@@ -21,7 +21,6 @@ from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, Tab
 from harness.storage.cells import cell_text, decode_json, finite
 from harness.storage.tables import (
     FileFormat,
-    NoColumn,
     Table,
     TableRow,
     Value,
@@ -75,23 +74,17 @@ def _joined(tables: Sequence[Table]) -> Table:
     if len(tables) == 1:
         return tables[0]
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
-    formats = {table.file_format for table in tables}
+    lines = [line for table in tables for line in table.lines]
 
     def cells(at: int) -> list[object]:
-        name, found = columns[at], list[object]()
-        for table in tables:
-            is_there = name in table.columns
-            own = table.cells(table.columns.index(name)) if is_there else [None] * len(table)
-            found += own
-        return found
+        pairs = [
+            (one, [n for n, name in enumerate(one.columns) if name == columns[at]])
+            for one in tables
+        ]
+        return [c for one, own in pairs for c in (one.cells(own[0]) if own else [None] * len(one))]
 
-    return Table(
-        formats.pop() if len(formats) == 1 else FileFormat.PARQUET,
-        columns,
-        [line for table in tables for line in table.lines],
-        cells,
-        json_lines=tuple(line for table in tables for line in table.json_lines),
-    )
+    kinds = {table.file_format for table in tables}
+    return Table(kinds.pop() if len(kinds) == 1 else FileFormat.PARQUET, columns, lines, cells)
 
 
 def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> DataFrame:
@@ -125,12 +118,13 @@ def _asked(
 
 def _of_file(path: Path, spec: TableSpec) -> DataFrame:
     needed = [name for name in spec.columns if name not in spec.optional]
+    table = read_file(path, quotes=spec.quotes)
     try:
-        read = read_columns(path, needed, optional=spec.optional, quotes=spec.quotes)
-    except NoColumn as error:
+        read = read_columns(path, needed, optional=spec.optional, table=table)
+    except DataError as error:
         raise DataError(
             f"{error}; or, for a table of your own, fill in this map and name its file with --map "
-            f"FILE.yaml:\n\n{table_map(path, error.table, spec.label.names)}\n"
+            f"FILE.yaml:\n\n{table_map(path, table, spec.label.names)}\n"
         ) from error
     if spec.cluster and spec.cluster not in read[0].cells:
         _log.warning(

@@ -108,7 +108,7 @@ def _parsed(line: bytes, path: Path, number: int) -> SampleLine | None:
         read_text(path)
         raise
     try:
-        for _, _, content in json_objects(str(path), text, first=number):
+        for _, content in json_objects(str(path), text, first=number):
             parsed: SampleLine = load_spec(content, SampleLine, where=f"{path}:{number}")
             return parsed
     except SpecError as error:  # the line is data and not a spec

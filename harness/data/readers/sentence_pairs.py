@@ -11,7 +11,7 @@ from harness.errors import DataError
 from harness.parts import digest
 from harness.specs.data import PairMapSpec
 from harness.storage.cells import cell_text
-from harness.storage.tables import TableRow, read_columns
+from harness.storage.tables import TableRow, read_columns, read_file
 from harness.text.cleanup import is_blank
 from harness.text.dedup import fingerprint, normal
 
@@ -30,10 +30,11 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
     """The sentences of some files as samples of the group `source`, in order.
 
     A sample has the field `sentence`, the map's `fields`, and the reference `explicit` where the
-    map has a counterpart. Raises NoColumn for a table without a column of the map, and DataError
-    where no row is left.
+    map has a counterpart. Raises DataError for a table without a column of the map, and where no
+    row is left.
     """
-    rows = [row for path in files for row in read_columns(path, spec.columns, quotes=spec.quotes)]
+    tables = ((path, read_file(path, quotes=spec.quotes)) for path in files)
+    rows = [row for path, t in tables for row in read_columns(path, spec.columns, table=t)]
     found: dict[str, Sample] = {}
     lost: Counter[str] = Counter()
     for row in rows:
@@ -51,17 +52,10 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
 
 
 def _why_not(row: TableRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
-    if not _is_wanted(row, spec):
-        return "other values than those of `where`"
+    for column, values in spec.where.items():
+        if not any(is_same(cell_text(row.cells[column]), value) for value in values):
+            return "other values than those of `where`"
     return "" if said[0] and (said[1] or not spec.counterpart) else "no text"
-
-
-def _is_wanted(row: TableRow, spec: PairMapSpec) -> bool:
-    cells = {column: cell_text(row.cells[column]) for column in spec.where}
-    return all(
-        any(is_same(cells[column], value) for value in values)
-        for column, values in spec.where.items()
-    )
 
 
 def _joined(row: TableRow, columns: Sequence[str]) -> str:

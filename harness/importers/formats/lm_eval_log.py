@@ -38,7 +38,7 @@ def recognises(text: str) -> bool:
 def read(path: Path, text: str, lookup: SampleLookup, spec: MapSpec | None = None) -> FileAnswers:
     """The answers of a log; of several filters of one reply the first one counts."""
     records, asked = [], {}
-    lines = [_line(f"{path}:{n}", one) for n, _, one in json_objects(str(path), text)]
+    lines = [_line(f"{path}:{n}", one) for n, one in json_objects(str(path), text)]
     for record, line in lines:
         if line.filter == lines[0][1].filter and record.is_selected(spec):
             asked[record.place] = _asked(line, place=record.place)

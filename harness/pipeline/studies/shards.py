@@ -93,9 +93,8 @@ def _asked(plan: JudgePlan, chunks: Iterable[Sequence[SampleRecord]], shard: Sha
                 replies = client.answer(wanted.values(), stage=f"judge {setup.judge.name}")
                 failures = (reply.failure for reply in replies.values())
                 lost += sum(why is not None and why.reason in NO_REPLY for why in failures)
-    questioned = sum(len(asked) for *_, asked in asking)
     names = (plan.file.run.task, plan.file.model.name, str(shard))
-    return ShardResult(*names, answers, questioned, lost)
+    return ShardResult(*names, answers, sum(len(asked) for *_, asked in asking), lost)
 
 
 def share_budget(plans: Sequence[RunPlan | JudgePlan], shard: Shard) -> None:
