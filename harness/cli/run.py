@@ -106,23 +106,15 @@ class RunChoice:
         if absent := [name for name, value in needed.items() if value is None]:
             fact = f"missing {' and '.join(absent)}"
             raise SpecError(f"{fact}; give that, or the YAML file of a plan")
-        mode = self.answers
+        given = None if self.answers is None else one_of("--answers", self.answers, *AnswerMode)
         tasks, models = (options.names(value, name) for name, value in needed.items())
-        shared = RunOptions(
-            task=tasks[0],
-            model=models[0],
-            judges=options.names(self.judge, "--judge"),
-            variants=options.names(self.variant),
-            backend=options.backend(self.backend),
-            answers=None if mode is None else AnswerMode(one_of("--answers", mode, *AnswerMode)),
-            judge_model=asking.judge_model,
-            seed=self.seed,
-            limit=self.limit,
-            is_self_judge_allowed=asking.is_self_judge_allowed,
-            table=table,
-            scorer=self.scorer,
-        )
-        return [replace(shared, task=task, model=model) for task in tasks for model in models]
+        judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
+        made = RunOptions(tasks[0], models[0], judges, variants, options.backend(self.backend))
+        made = replace(made, seed=self.seed, limit=self.limit, table=table, scorer=self.scorer)
+        is_self = asking.is_self_judge_allowed
+        made = replace(made, judge_model=asking.judge_model, is_self_judge_allowed=is_self)
+        made = replace(made, answers=given)
+        return [replace(made, task=task, model=model) for task in tasks for model in models]
 
 
 def run(

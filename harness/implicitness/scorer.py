@@ -241,10 +241,10 @@ class Scorer:
 
     def __post_init__(self) -> None:
         if self.encoder.digest != self.head.encoder_digest:
+            own, other = self.head.encoder_digest[:12], self.encoder.digest[:12]
             raise ModelError(
-                f"scorer {self.name}: its head was trained on the encoder of digest "
-                f"{self.head.encoder_digest[:12]}, and {self.encoder.name} has "
-                f"{self.encoder.digest[:12]}; name that encoder, or train a head on this one"
+                f"scorer {self.name}: its head was trained on the encoder of digest {own}, and "
+                f"{self.encoder.name} has {other}; name that encoder, or train a head on this one"
             )
 
     @property

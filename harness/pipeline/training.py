@@ -1,8 +1,7 @@
 """Tables of labelled texts, and copies of them that were made, to trained classifiers.
 
 A made row is one that the table marks as such, or one of a task that `harness perturb --training`
-wrote. Each training is in a folder of its own, weights and card. A grid is a loop over trainings,
-each evaluated as a run of its own; what is trained and stored is not done again.
+wrote. A grid is a loop over trainings, each evaluated as a run of its own.
 """
 
 from collections import Counter
@@ -49,9 +48,8 @@ from harness.workspace import Workspace
 
 BASE = "base"
 """The entry of a card's versions that names the checkpoint which the training began with."""
-EVERY, OVERSAMPLED = "all", "oversampled"
-PLAIN = "none"
-"""The augmentation of a grid that adds nothing."""
+EVERY, OVERSAMPLED, PLAIN = "all", "oversampled", "none"
+"""Augmentations: every method of the table, repeated texts, nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +170,8 @@ def _copies(
     copies = [one for one in every if BY in one.references]
     known = {one.id for one in originals}
     if strange := sum(one.references[FROM][0] not in known for one in copies):
-        raise SpecError(
-            f"--augment {name}: {strange} of its {len(copies)} copies are of texts that are not "
-            f"trained on; {make}"
-        )
+        fact = f"{strange} of its {len(copies)} copies are of texts that are not trained on"
+        raise SpecError(f"--augment {name}: {fact}; {make}")
     return copies, path
 
 
@@ -230,9 +226,7 @@ def trainable(workspace: Workspace, name: str) -> TrainedSpec:
         raise SpecError(f"model {name} is not trained here; name one of kind sklearn or classifier")
     if isinstance(spec, ClassifierSpec) and (spec.labels or spec.flags):
         key = "labels" if spec.labels else "flags"
-        raise SpecError(
-            f"model {name} is used as it is: `{key}` says so; leave that out to train it"
-        )
+        raise SpecError(f"model {name} is used as it is: leave `{key}` out to train it")
     return spec
 
 

@@ -130,17 +130,12 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
     """Refuse a task of other labels, and samples that are mostly training texts."""
     card = trained.card
     if sorted(card.labels) != sorted(labels):
-        raise SpecError(
-            f"{trained.folder}: trained for the labels {', '.join(card.labels)}, and the task has "
-            f"{', '.join(labels)}; train it for this task"
-        )
+        fact = f"trained for the labels {', '.join(card.labels)}, and the task has"
+        raise SpecError(f"{trained.folder}: {fact} {', '.join(labels)}; train it for this task")
     seen = sum(trained.has_seen(shown(sample)) for sample in samples)
     fact = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
     if 2 * seen > len(samples):
-        raise SpecError(
-            f"{fact}: what it makes of them says nothing; evaluate on other data, such as the "
-            "development split"
-        )
+        raise SpecError(f"{fact}: what it makes of them says nothing; evaluate on other data")
     if seen:
         _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)
 
@@ -284,9 +279,8 @@ def _train(
         found = logits(network, [examples.texts[at] for at in batch])
         loss = torch.nn.functional.cross_entropy(found.float(), wanted)
         if not torch.isfinite(loss):
-            raise ModelError(
-                f"training broke at step {step}: its loss is {loss.item()}; lower the learning_rate"
-            )
+            fact = f"training broke at step {step}: its loss is {loss.item()}"
+            raise ModelError(f"{fact}; lower the learning_rate")
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()

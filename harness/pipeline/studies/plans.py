@@ -93,19 +93,11 @@ def _cells(spec: PlanSpec, part: PlannedTask, model: str) -> Iterator[Cell]:
     for seed in dict.fromkeys(seeds):
         facts = (part.answers, part.column_map, limit and f"limit {limit}")
         shown = [*facts, f"seed {seed}" if seeds != (0,) else None]
-        options = RunOptions(
-            task=part.task,
-            model=model,
-            judges=part.judges,
-            variants=part.variants,
-            seed=seed,
-            limit=limit,
-            is_self_judge_allowed=spec.allow_self_judge,
-            answers=None if part.answers is None else AnswerMode(part.answers),
-            table=part.column_map,
-            scorer=part.scorer,
-        )
-        yield Cell(options, ", ".join(word for word in shown if word))
+        made = RunOptions(part.task, model, part.judges, part.variants, seed=seed, limit=limit)
+        answers = None if part.answers is None else AnswerMode(part.answers)
+        made = replace(made, answers=answers, table=part.column_map, scorer=part.scorer)
+        made = replace(made, is_self_judge_allowed=spec.allow_self_judge)
+        yield Cell(made, ", ".join(word for word in shown if word))
 
 
 def _own(value: _T | UnsetType, shared: _T) -> _T:

@@ -1,7 +1,6 @@
 """Sentences and the metric ImpScore to figures: violins, data sets side by side, features.
 
-The metric is 0 for a literal sentence; distances are of pragmatic features. Nothing here encodes
-anything but what it is asked to draw.
+The metric is 0 for a literal sentence; distances are of pragmatic features.
 """
 
 from collections import Counter

@@ -88,7 +88,7 @@ def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk, checkpoint: 
     [
         ("{open: open}", "name the checkpoint's label for each"),
         (None, "no label 'LABEL_9'"),
-        ("{open: LABEL_1, non: LABEL_1}", "label 'LABEL_1' for more than one label of the task"),
+        ("{open: LABEL_1, non: LABEL_1}", "label 'LABEL_1' twice"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(
@@ -178,7 +178,10 @@ def test_an_output_that_the_checkpoint_does_not_have_is_refused(
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [(["run", "--model", "tiny"], "labels non, open, hidden"), (["train", "tiny"], "`flags` says")],
+    [
+        (["run", "--model", "tiny"], "labels non, open, hidden"),
+        (["train", "tiny"], "leave `flags` out"),
+    ],
 )
 def test_a_flag_is_for_two_labels_and_is_not_trained(
     toy: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str], words: list[str], named: str
