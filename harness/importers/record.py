@@ -224,11 +224,7 @@ def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
 
 
 def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
-    """One match for each record of a file, where several variants or samples share a prompt.
-
-    A variant that all records may answer is the variant of all. Otherwise, and where samples share
-    a prompt, the first record gets the first match, the second record the second one.
-    """
+    """One match a record: a variant that all may answer; else in turn, of those of one prompt."""
     names = [{variant for variant, _ in pairs} for pairs in found]
     shared = [v for v, _ in found[0] if all(v in own for own in names)] if found else []
     seen: Counter[tuple[tuple[str, str], ...]] = Counter()
