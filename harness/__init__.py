@@ -27,12 +27,12 @@ __all__ = [
     "score_implicitness",
     "table",
 ]
+# Of all that is not in the library.
 _MODULES = {
     **dict.fromkeys(("Case", "Response", "Sample", "Verdict"), "core"),
     **{"HarnessError": "errors", "Judge": "judges.custom", "FunctionModel": "models.function"},
     **{"Reason": "parts", "Workspace": "workspace"},
 }
-"""Of all that is not in the library."""
 
 if TYPE_CHECKING:
     from harness.core import Case, Response, Sample, Verdict

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
 from harness.analysis.agreement import EPSILONS, AgreementSettings, agreement_with
 from harness.analysis.panels import AgreementQuery
+from harness.analysis.tables import run_frames as frames
 from harness.analysis.tables.build import Changes, TableInput, adapted, build
-from harness.analysis.tables.run_frames import (
-    board_frame,
-    errors_frame,
-    items_frame,
-    rates_frame,
-    samples_frame,
-)
 from harness.core import Judge, Model
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders
@@ -32,7 +26,7 @@ from harness.present.page.page import REPORT, write_page
 from harness.specs.layouts import LayoutSpec
 from harness.stats.agreement import Scale
 from harness.storage.find_runs import find_run, find_runs, run_folders
-from harness.storage.runs import COLUMNS, RunFile, RunFolder, ScoreRow, cells_of
+from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,48 +37,25 @@ _log = logging.getLogger(__name__)
 
 
 class EvaluatedRun:
-    """One run: its scores, its answers, and judges that may still read them."""
+    """One run: its scores, its answers, and judges that may still read them.
+
+    `path` is its folder, `task` and `model` names, `tag` its own name or None, `judges` those that
+    have read it, and `cost_usd` what all of its calls cost, None if one is not known.
+    """
 
     def __init__(self, workspace: Workspace, folder: RunFolder) -> None:
         """Use the files of a run folder."""
-        self._workspace, self._folder = workspace, folder
-        self._file: RunFile = folder.read()
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self._folder.path
-
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return self._file.run.task
-
-    @property
-    def model(self) -> str:
-        """The name of the model under test."""
-        return self._file.model.name
-
-    @property
-    def tag(self) -> str | None:
-        """The name that was given to this run; None without one."""
-        return self._folder.tag
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The judges that have read this run."""
-        return tuple(entry.name for entry in self._file.judges)
+        self._workspace, self._folder, self._file = workspace, folder, folder.read()
+        self.path, self.tag, self.task = folder.path, folder.tag, self._file.run.task
+        self.model = self._file.model.name
+        self.judges = tuple(entry.name for entry in self._file.judges)
+        self.cost_usd = self._file.costs.total.cost_usd if self._file.costs else None
 
     @property
     def missing(self) -> DataFrame:
         """Counts by judge (empty: no answer at all) and reason."""
         found = [(one.judge, str(one.reason), one.count) for one in self._file.missing or ()]
         return pandas.DataFrame(found, columns=["judge", "reason", "count"])
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What all calls of the run cost in US dollars; None if one of them is not known."""
-        return self._file.costs.total.cost_usd if self._file.costs else None
 
     @property
     def scores(self) -> DataFrame:
@@ -138,7 +109,7 @@ class EvaluatedRun:
         is measured.
         """
         space = self._with_data(data)
-        return rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
+        return frames.rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
 
     def errors(
         self, kind: str = "all", *, judge: str = "gold", data: str | Path | None = None
@@ -148,7 +119,7 @@ class EvaluatedRun:
         All columns of the table that the run read, or of the file `data`, and what the run says of
         each text, in columns whose names begin with `harness_`.
         """
-        return errors_frame(self._with_data(data), self._folder, kind, judge)
+        return frames.errors_frame(self._with_data(data), self._folder, kind, judge)
 
     def _with_data(self, data: str | Path | None) -> Workspace:
         if data is not None and not Path(data).exists():
@@ -171,8 +142,8 @@ class EvaluatedRun:
         return html
 
 
+# Runs, or names of runs as commands take them; without them, all below the results folder.
 Runs = Sequence[str | EvaluatedRun]
-"""Runs, or names of runs as commands take them; without them, all below the results folder."""
 
 
 def names(
@@ -180,9 +151,9 @@ def names(
 ) -> list[str]:
     """The names of all tasks, models or judges."""
     registry = _opened(workspace).registry
-    if kind not in ("tasks", "models", "judges"):
-        raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
-    return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")
+    if kind in ("tasks", "models", "judges"):
+        return registry.names("tasks" if kind == "tasks" else f"configs/{kind}")
+    raise SpecError(f"names {kind!r}: give one of tasks, models, judges")
 
 
 def evaluate(
@@ -208,10 +179,7 @@ def evaluate(
     if isinstance(judges, str) or isinstance(variants, str) or (limit is not None and limit < 1):
         raise SpecError("judges and variants are lists of names, and limit is at least 1")
     options = RunOptions(
-        task=task,
-        model=model,
-        judges=tuple(judges),
-        variants=tuple(variants),
+        *(task, model, tuple(judges), tuple(variants)),
         judge_model=judge_model,
         seed=seed,
         limit=limit,
@@ -253,12 +221,12 @@ def samples(runs: Runs | None = None, *, results: str | Path = "results") -> Dat
     Columns: task, model, sample_id, cluster, group, variant, decoding, answer, gold, judge, value,
     reason, note. An answer that no judge has read has one row without a judge.
     """
-    return samples_frame(_folders(runs, results))
+    return frames.samples_frame(_folders(runs, results))
 
 
 def items(runs: Runs | None = None, *, results: str | Path = "results") -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    return items_frame(_folders(runs, results))
+    return frames.items_frame(_folders(runs, results))
 
 
 def leaderboard(
@@ -269,7 +237,7 @@ def leaderboard(
     known = sorted({folder.read().run.task for folder in folders})
     if task is not None and task not in known:
         raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
-    board = board_frame(folders)
+    board = frames.board_frame(folders)
     return board if task is None else board[board.task == task].reset_index(drop=True)
 
 

@@ -23,8 +23,8 @@ class Reason(StrEnum):
     UNSUPPORTED = "unsupported"
 
 
+# The reasons of a call that got no reply; with any other reason there is a stored reply.
 NO_REPLY = frozenset({Reason.FAILED, Reason.UNSUPPORTED})
-"""The reasons of a call that got no reply; with any other reason there is a stored reply."""
 
 
 class Mode(StrEnum):
@@ -67,10 +67,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How a model samples its answers: `n` texts of at most `max_tokens` tokens each.
-
-    `temperature` is at least 0, and 0 is greedy; `seed` is None where nothing is sampled.
-    """
+    """How a model samples `n` texts of at most `max_tokens` each; temperature 0 is greedy."""
 
     temperature: float = 0.0
     max_tokens: int = 256
@@ -107,10 +104,7 @@ class ChoiceScore:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One choice as a prompt shows it: its index, from 0, among the sample's, and its answer.
-
-    `answer` is the text that is scored or generated, with the space before it.
-    """
+    """One choice as a prompt shows it: its index, from 0, and its answer with the space before."""
 
     index: int
     answer: str
@@ -125,8 +119,7 @@ class Failure:
 
 
 _Amount = TypeVar("_Amount", int, float)
-MOST = 10**15
-"""More tokens, or US dollars, than all calls of a results folder together."""
+MOST = 10**15  # more tokens, or US dollars, than all calls of a results folder together
 
 
 def possible(amount: _Amount | None) -> _Amount | None:
@@ -174,7 +167,6 @@ class Superseded:
 
 
 MOST_NUMBERS = 100_000
-"""Of a vector."""
 
 
 def vector_fault(vector: Sequence[float]) -> str | None:
@@ -189,10 +181,9 @@ def vector_fault(vector: Sequence[float]) -> str | None:
     return None if square >= float_info.min else "too small to have a direction"
 
 
-UNKNOWN_USAGE = Usage()
-"""The usage of a call that may have been charged, by an unknown amount."""
+UNKNOWN_USAGE = Usage()  # the usage of a call that may have been charged, by an unknown amount
+# The usage of a call that an error status turned away, or that never reached its server.
 UNCHARGED = Usage(0, 0, reasoning_tokens=0)
-"""The usage of a call that an error status turned away, or that never reached its server."""
 
 
 def total_usage(usages: Sequence[Usage]) -> Usage:

@@ -15,27 +15,11 @@ from harness.errors import SpecError, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.custom import ModelContext, SourcedModel
 from harness.models.spread import HERE, Executor, placed
-from harness.specs import plugins
-from harness.specs.data import GoldenSpec, MapSpec, OverlaySpec, PairMapSpec, SourceSpec, TableSpec
-from harness.specs.implicitness import LocalEncoderSpec, PythonScorerSpec, RecipeSpec, ScorerSpec
-from harness.specs.judges import JudgeSpec
-from harness.specs.layouts import LayoutSpec
-from harness.specs.models import (
-    Backend,
-    HostedSpec,
-    LabellingSpec,
-    LocalSpec,
-    ModelSpec,
-    OpenAISpec,
-    PricesSpec,
-    TrainedSpec,
-    rebacked,
-)
-from harness.specs.plans import PlanSpec
-from harness.specs.plugins import Extension
+from harness.specs import data, implicitness, judges, layouts, models, plans, plugins, sheets, tasks
+from harness.specs.data import OverlaySpec
+from harness.specs.models import Backend, ModelSpec, PricesSpec
 from harness.specs.schema import kinds_of, load_spec, read_yaml
-from harness.specs.sheets import AnnotationSpec, SheetSpec
-from harness.specs.tasks import BuildSpec, PerturbationSpec, TaskSpec
+from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
 
 if TYPE_CHECKING:
@@ -46,30 +30,29 @@ if TYPE_CHECKING:
     from harness.models.client.endpoint import Endpoint
     from harness.models.encoders.encoders import Encoder
 
-Section = str
-"""A key of SPECS: the folder of a kind of YAML files in each home."""
+Section = str  # a key of SPECS: the folder of a kind of YAML files in each home
 SPECS: Mapping[Section, Any] = {
     "tasks": TaskSpec,
-    "configs/annotations": AnnotationSpec,
-    "configs/builds": BuildSpec,
-    "configs/data": SourceSpec,
-    "configs/golden": GoldenSpec,
-    "configs/imports": MapSpec,
-    "configs/judges": JudgeSpec,
-    "configs/layouts": LayoutSpec,
+    "configs/annotations": sheets.AnnotationSpec,
+    "configs/builds": tasks.BuildSpec,
+    "configs/data": data.SourceSpec,
+    "configs/golden": data.GoldenSpec,
+    "configs/imports": data.MapSpec,
+    "configs/judges": judges.JudgeSpec,
+    "configs/layouts": layouts.LayoutSpec,
     "configs/models": ModelSpec,
-    "configs/pairs": PairMapSpec,
-    "configs/perturbations": PerturbationSpec,
-    "configs/plans": PlanSpec,
-    "configs/recipes": RecipeSpec,
-    "configs/scorers": ScorerSpec,
-    "configs/sheets": SheetSpec,
-    "configs/tables": TableSpec,
+    "configs/pairs": data.PairMapSpec,
+    "configs/perturbations": tasks.PerturbationSpec,
+    "configs/plans": plans.PlanSpec,
+    "configs/recipes": implicitness.RecipeSpec,
+    "configs/scorers": implicitness.ScorerSpec,
+    "configs/sheets": sheets.SheetSpec,
+    "configs/tables": data.TableSpec,
 }
+# Sections whose files may also be named by a path; what runs code is named by its home alone.
 BY_PATH = frozenset(
     f"configs/{name}" for name in ("imports", "layouts", "pairs", "plans", "recipes", "tables")
 )
-"""Sections whose files may also be named by a path; what runs code is named by its home alone."""
 MODELS = {
     "anthropic": "harness.models.anthropic.model:AnthropicModel",
     "openai": "harness.models.openai.model:OpenAIModel",
@@ -103,8 +86,9 @@ EXTENDED: Mapping[Section, plugins.Group] = {
     "configs/models": "harness.models",
     "configs/judges": "harness.judges",
 }
+# The name of a model with the augmentations that it was trained on.
 AUGMENTED = re.compile(r"[\w.-]+(?:\+[\w.-]+)+")
-"""The name of a model with the augmentations that it was trained on."""
+Samples = Sequence[Sample]
 Reader = Callable[[Sequence[Path], OverlaySpec | None], list[Sample]]
 
 
@@ -131,8 +115,9 @@ class Registry:
 
         The cache is the folder in HARNESS_CACHE, else one below the user's cache folder.
         """
-        if not home.is_dir():
-            raise SpecError(f"--home {home}: no such folder")
+        for option, folder in {"--home": home, "--prompts": prompts}.items():
+            if folder is not None and not folder.is_dir():
+                raise SpecError(f"{option} {folder}: no such folder")
         homes = dict.fromkeys([home.resolve(), shipped_home().resolve()])
         own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = os.environ.get("HARNESS_CACHE") or Path(own) / "pragmatics-harness"
@@ -141,8 +126,6 @@ class Registry:
     @property
     def prompts(self) -> Prompts:
         """The templates of the prompt pack, then those of the homes."""
-        if self.prompt_pack is not None and not self.prompt_pack.is_dir():
-            raise SpecError(f"--prompts {self.prompt_pack}: no such folder")
         packs = [self.prompt_pack] if self.prompt_pack else []
         folders = [*packs, *(home / "prompts" for home in self.homes)]
         return Prompts(folders, shipped_home().resolve() / "prompts")
@@ -184,13 +167,13 @@ class Registry:
     @overload
     def load(self, section: Literal["tasks"], name: str) -> TaskSpec: ...
     @overload
-    def load(self, section: Literal["configs/judges"], name: str) -> JudgeSpec: ...
+    def load(self, section: Literal["configs/judges"], name: str) -> judges.JudgeSpec: ...
     @overload
     def load(
         self, section: Literal["configs/models"], name: str, backend: Backend | None = None
     ) -> ModelSpec: ...
     @overload
-    def load(self, section: Literal["configs/tables"], name: str) -> TableSpec: ...
+    def load(self, section: Literal["configs/tables"], name: str) -> data.TableSpec: ...
     @overload
     def load(self, section: Section, name: str) -> Any: ...  # noqa: ANN401 - by SPECS
 
@@ -199,7 +182,7 @@ class Registry:
         path = self.file(section, name)
         content = read_yaml(path)
         if backend is not None:
-            content = rebacked(content, backend, where=path)
+            content = models.rebacked(content, backend, where=path)
         kind, spec_type = content.get("kind"), SPECS[section]
         known = kinds_of(spec_type)
         if section in EXTENDED and isinstance(kind, str) and kind not in known:
@@ -208,17 +191,11 @@ class Registry:
         spec = load_spec(content, spec_type, where=str(path))
         if isinstance(spec, TaskSpec):
             _check_task(spec, path)
-        if "+" in name and path.stem != name and not isinstance(spec, TrainedSpec):
+        if "+" in name and path.stem != name and not isinstance(spec, models.TrainedSpec):
             raise SpecError(f"no model {name!r}: {path.stem} is not trained here; name it alone")
         entry = content.get("entry", "") if kind == plugins.OWN else ""
         if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
             spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))
-        return spec
-
-    def overlay(self, name: str) -> OverlaySpec:
-        """Return the corrections that a task names, as a path below tasks/."""
-        path = self.resource(name)
-        spec: OverlaySpec = load_spec(read_yaml(path), OverlaySpec, where=str(path))
         return spec
 
     def resource(self, name: str) -> Path:
@@ -229,29 +206,21 @@ class Registry:
         raise SpecError(f"tasks/{name} is in none of {', '.join(map(str, self.homes))}")
 
     def model(
-        self,
-        name: str,
-        spec: ModelSpec,
-        *,
-        task: TaskSpec | None = None,
-        samples: Sequence[Sample] = (),
+        self, name: str, spec: ModelSpec, task: TaskSpec | None = None, samples: Samples = ()
     ) -> Model:
         """Build the model of a spec; controls are built with the task and its samples."""
-        if isinstance(spec, LabellingSpec):
-            raise SpecError(
-                f"model {name} gives texts the labels of a task and writes nothing; name one "
-                "that answers prompts"
-            )
+        if isinstance(spec, models.LabellingSpec):
+            raise SpecError(f"model {name} labels texts; name one that answers prompts")
         where, context = f"model {name}", ModelContext(self.environ, self.cache, task, samples)
         made_by = _made_by("harness.models", spec, where=where)
-        if isinstance(spec, LocalSpec) and not made_by.source:
+        if isinstance(spec, models.LocalSpec) and not made_by.source:
             build = partial(made_by.value.build, name, spec, ModelContext({}, self.cache))
             local: Model = placed(self.executor, build)
             return local
         model: Model = plugins.build(made_by, name, spec, context, protocol=Model, where=where)
         return SourcedModel(name, _kind(spec), model, made_by) if made_by.source else model
 
-    def judge(self, name: str, spec: JudgeSpec, *, identity: str | None) -> Judge:
+    def judge(self, name: str, spec: judges.JudgeSpec, *, identity: str | None) -> Judge:
         """Build the judge of a spec; `identity` is that of its model, None where it asks none."""
         where = f"judge {name}"
         context = JudgeContext(self.prompts, self.encoder, identity, executor=self.executor)
@@ -259,7 +228,7 @@ class Registry:
         judge: Judge = plugins.build(made_by, name, spec, context, protocol=Judge, where=where)
         return SourcedJudge(name, judge, made_by) if made_by.source else judge
 
-    def reader(self, name: str) -> Extension:
+    def reader(self, name: str) -> plugins.Extension:
         """Find the reader of a name, of `file.py:function` below tasks/, or of module:function."""
         where = f"reader {name}"
         if name in READERS:
@@ -292,10 +261,10 @@ class Registry:
         server: BatchServer[Any] = plugins.shipped(BATCHES[model.kind]).value(model)
         return server
 
-    def hosted(self, name: str) -> HostedSpec | None:
+    def hosted(self, name: str) -> models.HostedSpec | None:
         """Return the spec of a hosted model; None for another."""
         spec = self.load("configs/models", name)
-        return spec if isinstance(spec, HostedSpec) else None
+        return spec if isinstance(spec, models.HostedSpec) else None
 
     def endpoint(self, name: str) -> "Endpoint | None":
         """Return the server of a hosted model; None for another."""
@@ -321,7 +290,7 @@ class Registry:
 
         if (spec := self.hosted(name)) is None:
             return None
-        is_wide = isinstance(spec, OpenAISpec) and spec.api == "responses"
+        is_wide = isinstance(spec, models.OpenAISpec) and spec.api == "responses"
         reasoning = max(spec.reasoning_max_tokens, LEAST_TOKENS - 1 if is_wide else 0)
         for path in filter(Path.is_file, (home / "configs/prices.yaml" for home in self.homes)):
             listed: PricesSpec = load_spec(read_yaml(path), PricesSpec, where=str(path))
@@ -341,21 +310,21 @@ class Registry:
         from harness.implicitness.open import OwnScorer, ScoresTexts
 
         spec = self.load("configs/scorers", name) if name in self.names("configs/scorers") else None
-        if not isinstance(spec, PythonScorerSpec):
+        if not isinstance(spec, implicitness.PythonScorerSpec):
             return self.scorer(name)
         where, context = f"scorer {name}", ModelContext(self.environ, self.cache)
         made_by = plugins.own_entry(spec.entry, Path(), where=where)
         scorer = plugins.build(made_by, name, spec, context, protocol=ScoresTexts, where=where)
         return OwnScorer(name, spec, scorer, made_by)
 
-    def encoder(self, spec: LocalEncoderSpec) -> "Encoder":
+    def encoder(self, spec: implicitness.LocalEncoderSpec) -> "Encoder":
         """Return the encoder of a spec: one of each kind and setting in a process."""
         from harness.models.encoders.encoders import encoder_of
 
         return encoder_of(spec, self.executor)
 
 
-def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> Extension:
+def _made_by(group: plugins.Group, spec: Struct, *, where: str) -> plugins.Extension:
     kind, known = _kind(spec), KINDS[group]
     if kind == plugins.OWN:
         return plugins.own_entry(str(structs.asdict(spec)["entry"]), Path(), where=where)

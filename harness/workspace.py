@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from harness.core import Model, Sample
 from harness.data.choices import derive
@@ -17,18 +17,13 @@ from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table, samples_jsonl
 from harness.errors import DataError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
+from harness.models.client import cached
 from harness.models.client.batches import BatchFiles, BatchModel
-from harness.models.client.cached import (
-    HOSTED,
-    Budget,
-    CachedClient,
-    CallPolicy,
-    OfflineModel,
-    Progress,
-)
+from harness.models.client.cached import CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
 from harness.specs.data import OverlaySpec, TableSpec
+from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import DataEntry
@@ -90,7 +85,7 @@ class Workspace:
             return self
         if not usd >= 0:
             raise SpecError(f"budget_usd {usd}: give US dollars from 0 on")
-        return replace(self, terms=replace(self.terms, budget=Budget(usd)))
+        return replace(self, terms=replace(self.terms, budget=cached.Budget(usd)))
 
     def of_stored(self) -> "Workspace":
         """The same workspace for what is stored: no call is made, and no sample set warned of."""
@@ -104,7 +99,7 @@ class Workspace:
     def desk(self, model: Model) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
         folder, price, priced_as = self.results / "calls" / model.name, None, None
-        if model.kind in HOSTED and (spec := self.registry.hosted(model.name)):
+        if model.kind in cached.HOSTED and (spec := self.registry.hosted(model.name)):
             price = self.registry.price(model.name)
             priced_as = None if self.registry.is_unpaid(model.name) else spec.model
             if price is None and self.terms.budget and spec.key_env is not None:
@@ -120,7 +115,11 @@ class Workspace:
             priced_as=priced_as,
             waiting=frozenset(key for keys in waiting for key in keys),
         )
-        if self.terms.is_batch and not self.is_offline and not isinstance(model, OfflineModel):
+        if (
+            self.terms.is_batch
+            and not self.is_offline
+            and not isinstance(model, cached.OfflineModel)
+        ):
             server = self.registry.batch_server(model)
             batches = BatchModel(server, files=files, progress=self.progress)
             return replace(client, model=batches, is_batch=True)
@@ -134,17 +133,14 @@ class Workspace:
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
         """Read the samples of a table to train a classifier on; say where they came from."""
-        is_file = self.data is not None and self.data.is_file()
-        if not is_file and not table.train:
+        is_named = table.train or (self.data is not None and self.data.is_file())
+        known = self._files(spec, structs.replace(table, files=table.train)) if is_named else None
+        if (files := known) is None:
             raise DataError(
-                f"column map {spec.map} names no files to train on; name one with --data FILE, or "
-                "write `train: [FILE]` into the map"
+                f"column map {spec.map}: nothing to train on; write `train: [FILE]` into the map, "
+                f"and name the data with --data or fetch {table.source}"
             )
-        files = self._files(spec, structs.replace(table, files=table.train))
-        if files is None:
-            raise DataError(f"nothing to train on: give --data DIR, or fetch {table.source} first")
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
-        self._compare(entry, files)
         return labelled_table.read(files, table, spec.choices), entry
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
@@ -162,12 +158,13 @@ class Workspace:
             if spec.files or table:
                 self._warn_of_sample_set(spec)
             return DataSource(spec, tuple(files), None, None, entry, is_own=False)
-        is_corrected = spec.overlay and self.data_mode == "corrected"
-        overlay = self.registry.overlay(spec.overlay or "") if is_corrected else None
+        overlay: OverlaySpec | None = None
+        if spec.overlay and self.data_mode == "corrected":
+            path = self.registry.resource(spec.overlay)
+            overlay = load_spec(read_yaml(path), OverlaySpec, where=str(path))
         entry = _entry(spec, files, overlay=overlay, is_sample=False, table=table)
         if code := self.registry.reader(spec.reader).source:  # one's own is part of the data
             entry = replace(entry, label=digest((entry.label, code))[:8])
-        self._compare(entry, files)
         return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
     def read(self, source: "DataSource") -> StoredSamples:
@@ -211,12 +208,6 @@ class Workspace:
             )
         return labelled_table.original_rows(files, table, spec.choices)
 
-    def language(self, spec: DataSpec) -> str | None:
-        """The language that a task's data is declared to be in, by its column map or its YAML."""
-        table = self.registry.load("configs/tables", spec.map) if spec.map else None
-        declared = (table.language if table else UNSET) or spec.language
-        return declared or None
-
     def measured(
         self, samples: Sequence[Sample], data: DataEntry, spec: ImplicitnessSpec | None
     ) -> tuple[Sequence[Sample], DataEntry]:
@@ -250,18 +241,6 @@ class Workspace:
             )
         return paths
 
-    def _compare(self, entry: DataEntry, files: Sequence[Path]) -> None:
-        if entry.source not in self.registry.names("configs/data"):
-            return
-        released = self.registry.load("configs/data", entry.source).files
-        stated = {file.name: file.sha256 for file in released}
-        for (name, found), path in zip(entry.files.items(), files, strict=True):
-            if (expected := stated.get(name)) not in (None, found):
-                _warn_once(
-                    f"{path} is not the file as it was released (sha256 {found[:8]}..., not "
-                    f"{expected[:8]}...): `harness data fetch {entry.source}` brings that one"
-                )
-
     def _warn_of_sample_set(self, spec: DataSpec) -> None:
         """Warn, once a command, that samples are used in place of the data, and how to get that."""
         if self.warned is None or spec.sample in self.warned:
@@ -280,10 +259,10 @@ class Workspace:
                     f"subfolder a source, or run `harness data fetch {source}`"
                 )
             return self.data
-        cached = self.registry.cache / "data"
+        fetched = self.registry.cache / "data"
         is_known = source in self.registry.names("configs/data")
         spec = self.registry.load("configs/data", source) if is_known else None
-        return cached if spec and is_complete(source, spec, cached) else None
+        return fetched if spec and is_complete(source, spec, fetched) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +306,7 @@ def _entry(
     # A task that derives nothing and reads no table keeps the label it always had.
     extra: list[object] = [spec.derive] if spec.derive else []
     if table and not is_sample:
-        columns = structs.replace(table, about="", files=(), train=(), language=UNSET)
+        columns = structs.replace(table, about="", files=(), train=())
         extra += [columns, spec.choices]
     version = digest((found, overlay, *extra))[:8]
     source = table.source if table else spec.source

@@ -62,48 +62,6 @@ def test_a_data_folder_is_read_without_a_warning(
     assert list(entry.files) == ["toy.jsonl"]
 
 
-def test_a_released_file_that_was_changed_is_told_of_once(
-    toy: Toy, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = "{path: p, name: toy.jsonl, sha256: " + "a" * 64 + "}"
-    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
-    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
-    space = data_folder(toy, "\n".join(lines(3)))
-
-    for _ in range(2):
-        space.samples(space.registry.load("tasks", "toy").data)
-
-    assert caplog.text.count("is not the file as it was released") == 1
-    assert "`harness data fetch toys`" in caplog.text
-
-
-def test_a_file_as_released_is_told_nothing_of(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
-    space = data_folder(toy, "\n".join(lines(3)))
-    found = space.samples(space.registry.load("tasks", "toy").data)[1].files["toy.jsonl"]
-    source = f"{{path: p, name: toy.jsonl, sha256: {found}}}"
-    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
-    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
-
-    space.samples(space.registry.load("tasks", "toy").data)
-
-    assert caplog.text == ""
-
-
-def test_a_file_in_a_folder_of_its_source_is_compared_too(
-    toy: Toy, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = "{path: p, name: part/toy.jsonl, sha256: " + "b" * 64 + "}"
-    about = "about: a\nrepository: r\ncommit: c\nlicence: l\ncitation: c\n"
-    toy.write("configs/data/toys.yaml", f"{about}files: [{source}]")
-    space = data_folder(toy, "\n".join(lines(3)))
-    (toy.folder / "data/toys/part").mkdir()
-    (toy.folder / "data/toys/toy.jsonl").rename(toy.folder / "data/toys/part/toy.jsonl")
-    spec = structs.replace(space.registry.load("tasks", "toy").data, files=("part/toy.jsonl",))
-
-    assert list(space.samples(spec)[1].files) == ["part/toy.jsonl"]
-    assert "is not the file as it was released" in caplog.text
-
-
 @pytest.mark.parametrize("is_sample", [True, False])
 def test_choice_samples_are_made_of_a_sample_set_as_of_released_data(
     toy: Toy, is_sample: bool

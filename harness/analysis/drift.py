@@ -34,9 +34,8 @@ def drift(
 ) -> DataFrame:
     """Implicitness first, then each rate of all texts, then by each column's groups: COLUMNS.
 
-    A row of `old` and `new` is a text: `cluster`, shared by texts of the same words;
-    `implicitness`, `flagged` and `is_positive`, NaN where one is not known, and a column of tuples
-    for each of `by`. Texts without a label have one rate, the share that is flagged. A rate needs
+    A row of `old` and `new` is a text: `cluster`, shared by texts of the same words, `flagged`,
+    `implicitness` and `is_positive`, NaN if unknown, and tuples for each of `by`. A rate needs
     `least` clusters on both sides to be tested.
     """
     rows = _implicitness(old, new, seed) + _rates("", ALL, old, new, least)

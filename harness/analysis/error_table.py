@@ -68,10 +68,8 @@ def originals_of(
 def run_errors(folder: RunFolder, texts: DataFrame, kind: str) -> DataFrame:
     """The texts that were flagged other than their label says, in the order of the run.
 
-    `texts` are those of `flags`; what has no answer is no error, and a tie is one in part. A text
-    has a row for each prompt that erred. The columns of `flags`, `answer`, `gold`, `group`,
-    `fields` and `references` of its sample, and `error` and `verdict` in words. `kind` is one of
-    KINDS.
+    `texts` are those of `flags`; what has no answer is no error, and a tie is one in part. `error`
+    is of KINDS, as `kind` is, and `verdict` says it in words.
     """
     known = texts[texts["is_measured"] & texts["flagged"].notna()]
     found = known[known["flagged"] != known["is_positive"].astype(float)]

@@ -20,13 +20,10 @@ _WHOLE = ("n", "clusters", "to_wrong", "to_right", "missing", "unmatched")
 def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> DataFrame:
     """Every perturbation by every judge, then those that keep the meaning and the others.
 
-    A row is of one `perturbation` under one `variant`, `decoding` and `judge`, over `n` pairs with
-    both verdicts. `value`, 0 to 1, is the share of pairs whose verdicts differ, with its interval
-    over clusters of originals; `to_wrong` and `to_right` count the verdicts that were wholly right
-    and are wholly wrong, and the reverse. `answers` is the share that choose another answer, NaN
-    where answers are no choices. `original` and `perturbed` are mean verdicts, `difference` the
-    second less the first. `missing` pairs lack a verdict, `unmatched` samples their original. What
-    has no value is missing, with the `reason`.
+    A row is of `n` pairs with both verdicts. `value` is the share of pairs whose verdicts differ,
+    with its interval over clusters of originals; `to_wrong` and `to_right` count turned verdicts.
+    `answers` is the share that choose another answer. `original` and `perturbed` are mean verdicts.
+    `missing` counts pairs without a verdict, `unmatched` samples without their original.
     """
     run = ComparedRun.read(folder)
     samples = load([folder], "samples", ["sample", "references"])

@@ -24,8 +24,7 @@ Where = Literal["right", "wrong", "disagree", "missing", "flip"]
 Sort = Literal["data", "worst", "best"]
 ROOM = {RIGHT_OR_WRONG: 0.0, "mean_rating": 1.0}
 """Values that differ by more disagree: ratings that are not even adjacent."""
-_SHORT = 50
-"""Choices of at most so many characters together are in one line."""
+_SHORT = 50  # the characters of choices that are in one line
 _KNOWN = ("label", LABELS, IMPLICITNESS)
 _KEY = ["run", "row"]
 ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
@@ -38,8 +37,7 @@ ItemAnswer = tuple[RunFile, str, SampleRecord]
 class ItemQuery:
     """Which answers are wanted, and in which order; empty names mean all.
 
-    `below` keeps answers whose value by the one judge is below it. With `has_pairs` the other
-    items of a wanted item's cluster are shown too, under each other.
+    With `has_pairs` the other items of a wanted item's cluster are shown too.
     """
 
     where: Where | None = None
@@ -106,10 +104,7 @@ def _records(folder: RunFolder, rows: "Series[int]") -> Iterator[tuple[int, Samp
 
 
 def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:
-    """The blocks of some runs that a query wants.
-
-    Raises SpecError for names that no run has, and where the query needs other judges.
-    """
+    """The blocks of some runs that a query wants; SpecError where no run or judge has them."""
     files = [folder.read() for folder in folders]
     entries = {entry.name: entry for file in files for entry in file.judges}
     if lost := [name for name in query.judges if name not in entries]:

@@ -17,7 +17,6 @@ from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import NoValue
 from harness.storage.frames import plain_rows
-from harness.storage.signature import short_labels
 
 PRECISION = "precision"
 RATES = (HITS, FALSE_ALARMS, PRECISION)
@@ -36,10 +35,9 @@ RATE_COLUMNS = (
 """The columns of `rates`.
 
 `column` is empty for all texts. `n` counts the texts behind a rate (of precision, the flagged
-ones), `clusters` their originals, `missing` those of the kind without an answer or a score. `value`
-is NaN without a text. `threshold` is NaN where texts are flagged as the model answered. Of all
-`texts` of the run `measured` had no part in the choice of the threshold; each text of an original
-that might have had counts `benign_weight` times, so that the rates are those of all.
+ones), `clusters` their originals, `missing` those without an answer or a score. `threshold` is NaN
+where texts are flagged as the model answered. Of all `texts` of the run `measured` had no part in
+its choice; each text of an original that might have had counts `benign_weight` times.
 """
 GAP_COLUMNS = (
     *(*BLOCK, "column", "rate", "group", "against", "gap", "low", "high", "p", "p_holm", "tests"),
@@ -47,9 +45,8 @@ GAP_COLUMNS = (
 )
 """The columns of `gaps`: a rate of one group less that of another, or of all others, -1 to 1.
 
-`p_holm` is corrected for the `tests` gaps of the table. A gap of precision has an interval and no
-p: shares of texts to detect differ between groups, and move it whatever the model does. Else both p
-are NaN with the interval, and `note` says why: "too few" originals on a side, or "constant".
+`p_holm` is corrected for the `tests` gaps of the table. A gap of precision has no p: shares of
+texts to detect differ between groups. `note` says why an interval is missing.
 """
 _POINT = ("score_name", "threshold", "chosen_on", "texts", "measured", "benign_weight")
 
@@ -201,13 +198,11 @@ def tested_gap(first: ShareRows, second: ShareRows, least: int) -> tuple[object,
     return found.value, *ends, found.p, str(found.why or "")
 
 
-def names(signatures: Sequence[str]) -> dict[str, str]:
-    """A short label for each signature: the model, and what differs."""
-    return short_labels(dict.fromkeys(signatures, ""))
-
-
 def point_words(row: Mapping[str, Any]) -> str:
-    """From which score on the texts of a row are flagged, and which texts the rates are of."""
+    """From which score on the texts of a row are flagged, and which texts the rates are of.
+
+    A chosen threshold is the number next above a score, by which it is named.
+    """
     if not row["chosen_on"]:
         return f"flagged from {row['score']} {row['threshold']:.6g} on"
     above = nextafter(row["threshold"], -inf)

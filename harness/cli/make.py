@@ -147,10 +147,6 @@ def grid(
     """Train models under each augmentation for each task, evaluate them, and print a table.
 
     Finished trainings and answers are kept: run the same command again to resume.
-
-    \b
-    Example:
-      harness train --grid --model grams --task ishate_subtle --augment none,bt
     """
     space = where.workspace()
     planned = training.grid(
@@ -170,10 +166,10 @@ def grid(
     ways = ["task", "augmentation", "label"]
     nearly = found[found["near"] > NEARLY_SEEN * found["texts"]].drop_duplicates(ways, keep="last")
     for row in nearly.itertuples():
+        seen = f"{row.near} of {row.texts} texts of class {row.label}"
         warn(
-            f"WARNING: {row.task}, {row.augmentation}: {row.near} of {row.texts} texts of class "
-            f"{row.label} share six in ten words with a text trained on; to find them says little "
-            "of new texts"
+            f"WARNING: {row.task}, {row.augmentation}: {seen} share six in ten words with a text "
+            "trained on; to find them says little of new texts"
         )
     return ExitCode.of(found["missing"].any())
 
@@ -325,13 +321,12 @@ def report(
 def _put_flips(found: DataFrame) -> None:
     lost = found["missing"].astype(str) + "/" + found["unmatched"].astype(str)
     shown = found.assign(interval=intervals(found), lost=lost)
-    names = {
-        **{"perturbation": "perturbation", "keeps_meaning": "keeps meaning", "value": "flips"},
-        **{"interval": "interval", "n": "n", "clusters": "originals", "to_wrong": "to wrong"},
-        **{"to_right": "to right", "answers": "other answer", "original": "mean before"},
-        **{"perturbed": "after", "lost": "no verdict/no original", "reason": "note"},
-    }
+    names = {"value": "flips", "clusters": "originals", "answers": "other answer"}
+    names |= {"original": "mean before", "perturbed": "after", "reason": "note"}
+    columns = ["perturbation", "keeps_meaning", "value", "interval", "n", "clusters", "to_wrong"]
+    columns += ["to_right", "answers", "original", "perturbed", "lost", "reason"]
+    names["lost"] = "no verdict/no original"
     ways = ["model", "task", "variant", "decoding", "signature", "judge"]
     for (model, task, variant, decoding, made, judge), own in shown.groupby(ways, sort=False):
         title = f"{model} on {task}, {variant} ({shown_decoding(decoding, made)}), by {judge}"
-        show(own[[*names]].rename(columns=names), title)
+        show(own[columns].rename(columns=names), title)

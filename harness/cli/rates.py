@@ -17,6 +17,7 @@ from harness.stats.estimate import NoValue
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
+from harness.storage.signature import short_labels
 from harness.storage.tables import extended
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
@@ -113,7 +114,7 @@ def rates(
 
 
 def _put(rows: DataFrame, found: DataFrame) -> None:
-    called = rated.names(rows["signature"].unique())
+    called = short_labels(dict.fromkeys(rows["signature"], ""))
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
         if first["threshold"] == first["threshold"]:
@@ -166,10 +167,6 @@ def export_errors(
     """Write the texts that a run missed or flagged falsely, with all columns of the data.
 
     One row for each error, in the words of your file, behind them what the run says of it.
-
-    \b
-    Example:
-      harness export errors 3f9a --kind missed -o missed.csv
     """
     kind = one_of("--kind", choice.kind, *error_table.KINDS)
     target, folder = error_table.output_format(choice.out), find_run(where.results, choice.run)

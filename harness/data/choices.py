@@ -38,9 +38,8 @@ def display_texts(sample: Sample, options: Sequence[Option]) -> tuple[str, ...]:
 def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
     """One order of a sample's choices, as indices from 0; None is the sample's own order.
 
-    A reference order0, order1, ... of the sample gives its orders, as numbers from 1. Otherwise the
-    numbers go in turn through all orders, shuffled by the sample's id: the first few differ, and
-    over samples no position is favoured. Orders of more than six choices are drawn independently.
+    A reference order0, order1, ... gives an order, as numbers from 1. Otherwise the numbers go in
+    turn through all orders, shuffled by the sample's id; of more than six choices each is drawn.
     """
     count = len(sample.choices)
     if number is None:

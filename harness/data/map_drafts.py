@@ -59,7 +59,7 @@ def import_map(path: Path, columns: Sequence[str], *, fields: Sequence[str], for
         f"about: {_listed([f'The answers in {path.name}'])}",
         f"format: {form}",
         f"sample: {{fields: {{{', '.join(pairs)}}}}}",
-        "# or: sample: {id: COLUMN}, or {prompt: COLUMN}; variant: {column: COLUMN} where the task "
+        "# or: sample: {id: COLUMN}, or {prompt: COLUMN}; variant_column: COLUMN where the task "
         "has several",
         "answer: {kind: text, column: COLUMN} # or chosen, probabilities or logprobs",
         f"# columns: {_listed(columns)}",

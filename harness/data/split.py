@@ -21,8 +21,7 @@ def split_rows(rows: DataFrame, shares: Sequence[float], *, link: Link, seed: in
 
     The columns of `rows` are `text` (a blank one is like no other), `stratum`, and groups, None
     where a row has none; `unit` and `part`, from 0, are added. Large units first, each to the part
-    that needs most of its strata; the order of equal ones is drawn by the
-    seed and does not depend on that of the rows. DataError for a part without a row.
+    that needs it most; the seed, and not the order of the rows, decides between equal ones.
     """
     strata, texts = rows[STRATUM].tolist(), rows[TEXT].tolist()
     keys = [*zip(map(normal, texts), strata, texts, strict=True)]

@@ -37,9 +37,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 class Imported:
     """A judged run of imported answers, and what was in the files.
 
-    `counts` has a row a variant and group: variant, group, `found` answers, planned `samples`.
-    `notes` has a row for rows of a file that need a word: path, what, rows. `ratings` is the file
-    of people's ratings, None where the task has none.
+    `counts` has variant, group, `found` answers and planned `samples`, `notes` has path, what and
+    rows. `ratings` is the file of people's ratings, None where the task has none.
     """
 
     done: RunResult
@@ -53,9 +52,8 @@ def import_answers(
 ) -> Imported:
     """Store the answers of some files to a task, judge them with its judges, write a run folder.
 
-    `column_map` is a name or the path of a YAML file. Repeated imports, in any order of files,
-    change nothing. Raises DataError, before anything is written, for a file that contradicts what
-    is stored.
+    `column_map` is a name or the path of a YAML file. Raises DataError, before anything is
+    written, for a file that contradicts what is stored.
     """
     if not _NAME.fullmatch(model):
         raise SpecError(
@@ -66,9 +64,8 @@ def import_answers(
     spec = space.registry.load("configs/imports", column_map) if column_map else None
     layouts = _layouts(task, name, spec)
     texts = [_content(path) for path in files]
-    chosen = [
-        next((one for one in layouts.values() if one.recognises(text)), None) for text in texts
-    ]
+    every = layouts.values()
+    chosen = [next((one for one in every if one.recognises(text)), None) for text in texts]
     if None in chosen:
         raise _unknown(space, task, files[chosen.index(None)], layouts)
     samples, data = space.measured(*space.samples(task.data), task.implicitness)
@@ -121,8 +118,6 @@ def _layouts(task: TaskSpec, name: str, spec: MapSpec | None) -> dict[str, Modul
 
 def _content(path: Path) -> str:
     """The text of a file; of a zipped log its first bytes, of Parquet nothing."""
-    if path.is_dir():
-        raise DataError(f"{path}: a folder; name the files in it")
     if format_by_name(path.name) is FileFormat.PARQUET:
         return ""
     if path.is_file():

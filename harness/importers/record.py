@@ -11,7 +11,7 @@ from harness.core import Run, Sample
 from harness.errors import DataError, did_you_mean
 from harness.parts import ChoiceScore, Message
 from harness.pipeline.plan import Plan, PlannedResponse, applicable, request
-from harness.specs.data import MapSpec, VariantColumn
+from harness.specs.data import MapSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.cells import cell_text, filled
 from harness.text.prompts import Prompts
@@ -206,7 +206,7 @@ def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
         asked = [(variant or next(iter(lookup.task.variants)), sample)]
     of_sample = [pair for pair in asked if sample is None or sample.id == pair[1].id]
     kept = [pair for pair in of_sample if pair[0] == variant]
-    if not kept and (spec is None or spec.variant is None):
+    if not kept and not (spec and (spec.variant or spec.variant_column)):
         kept = of_sample
     if not kept:
         own, other = (of_sample or asked)[0]
@@ -224,11 +224,7 @@ def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
 
 
 def distinct_sources(found: Sequence[Sequence[Match]]) -> list[Match]:
-    """One match for each record of a file, where several variants or samples share a prompt.
-
-    A variant that all records may answer is the variant of all. Otherwise, and where samples share
-    a prompt, the first record gets the first match, the second record the second one.
-    """
+    """One match a record: a variant that all may answer; else in turn, of those of one prompt."""
     names = [{variant for variant, _ in pairs} for pairs in found]
     shared = [v for v, _ in found[0] if all(v in own for own in names)] if found else []
     seen: Counter[tuple[tuple[str, str], ...]] = Counter()
@@ -273,16 +269,14 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
 
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:
     known = lookup.task.variants
-    if spec is None or spec.variant is None:
+    if spec is None or not (spec.variant or spec.variant_column):
         named = [record.values.get(name) for name in ("doc.variant", "metadata.variant")]
         return next((name for name in named if isinstance(name, str) and name in known), None)
-    name = spec.variant
-    if isinstance(name, VariantColumn):
-        values, said = name.values, record.text(name.column)
-        if values and said not in values:
-            near = did_you_mean(said, [*values])
-            raise DataError(f"{record.place}: {said!r} is not among the map's `values`{near}")
-        name = values.get(said, said)
+    said = spec.variant or record.text(spec.variant_column or "")
+    if spec.variants and said not in spec.variants:
+        near = did_you_mean(said, [*spec.variants])
+        raise DataError(f"{record.place}: {said!r} is not among the map's `variants`{near}")
+    name = spec.variants.get(said, said)
     if name not in known:
         near = did_you_mean(name, [*known])
         raise DataError(f"{record.place}: no variant {name!r} in task {lookup.name}{near}")

@@ -1,16 +1,13 @@
 """Where choices begin among the tokens of context and choice: one rule for every back end.
 
-Context and choice are tokenised together. The choices of a request are scored from the first
-token that ends beyond the context in any of them, or from the first token in which they differ, if
-that comes earlier: each choice then has the very same tokens before it. Characters of the context
-from there on, in a token that reaches across the boundary, count as part of every choice. Pure;
-knows no tokenizer.
+The choices of a request are scored from the first token that ends beyond the context in any of
+them, or from the first token in which they differ, if that comes earlier (docs/choices.md).
 """
 
 from collections.abc import Hashable, Sequence
 
+# First character of each token in the text and the one after its last; (n, n) for markers.
 Offsets = Sequence[tuple[int, int]]
-"""First character of each token in the text and the one after its last; (n, n) for markers."""
 
 
 def choice_starts(

@@ -29,7 +29,7 @@ class TextModel:
     modes = frozenset({Mode.GENERATE})
 
     def __init__(self, name: str, spec: Any) -> None:  # noqa: ANN401 - each subclass has its own
-        """Answer under `name` as `spec` says."""
+        """Keep the arguments."""
         self.name = name
         self._spec = spec
 

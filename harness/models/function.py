@@ -16,8 +16,8 @@ from harness.specs.plugins import source_digest
 
 Reply = Callable[..., str | Awaitable[str | None] | None]
 Scores = Callable[..., Sequence[float] | Awaitable[Sequence[float]]]
+# A call of the user's own function is bounded by nothing shorter than a day.
 LONGEST_S = 24 * 3600.0
-"""A call of the user's own function is bounded by nothing shorter than a day."""
 
 
 class FunctionModel:
@@ -43,7 +43,7 @@ class FunctionModel:
         concurrency: int = 1,
         version: str = "",
     ) -> None:
-        """Keep the functions; nothing is called yet."""
+        """Keep the arguments."""
         if reply is None and score is None:
             raise SpecError(f"FunctionModel {name}: give a function `reply` or `score`")
         if concurrency < 1:

@@ -1,8 +1,4 @@
-"""Requests to texts and labels, and labels back to Responses.
-
-For models that label a text and read no prompt: classifiers and moderation. They get the field
-`text` of a sample as a prompt shows it, without the words around it.
-"""
+"""Requests to texts and labels, and labels back to Responses, for models that read no prompt."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,12 +13,10 @@ from harness.specs.tasks import ChoiceSpec, TaskSpec
 from harness.text.prompts import as_data
 
 TEXT = "text"
-FLAGGED = "flagged_{}"
-"""The name of a number that is 1 where a category is flagged, else 0."""
+FLAGGED = "flagged_{}"  # the name of a number that is 1 where a category is flagged, else 0
+# The name of a label's score, the higher the surer, where it is no probability of the labels.
 SCORE = "score_{}"
-"""The name of a label's score, the higher the surer, where it is no probability of the labels."""
-AT_MOST = log(0.5)
-"""The highest log-probability, in nats, of a label that was not chosen."""
+AT_MOST = log(0.5)  # the highest log-probability, in nats, of a label that was not chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +42,8 @@ class LabelQuestions:
         """The questions of a task; SpecError if a sample has no labels or no text."""
         for sample in samples:
             if TEXT not in sample.fields or LABELS not in sample.references:
-                raise SpecError(
-                    f"model {model} gives texts a label, and sample {sample.id} has no "
-                    f"{'field text' if TEXT not in sample.fields else 'labels'}; ask it about a "
-                    "task such as hate_speech"
-                )
+                fact = f"sample {sample.id} has no field text, or no labels"
+                raise SpecError(f"model {model}: {fact}; ask it about a task such as hate_speech")
         labels = dict.fromkeys(name for sample in samples for name in sample.references[LABELS])
         steps = [(name, step) for name, spec in task.variants.items() for step in spec.steps]
         return cls(
@@ -111,10 +102,8 @@ def with_probabilities(
 def other_label(labels: Sequence[str], positive: str, *, model: str) -> str:
     """The label of a text that is not flagged; SpecError unless there are two, one `positive`."""
     if len(labels) != 2 or positive not in labels:
-        raise SpecError(
-            f"model {model} separates flagged from other texts, and the task has the labels "
-            f"{', '.join(labels)}; ask it about one of two labels, with `positive` among them"
-        )
+        fact = f"the task has the labels {', '.join(labels)}"
+        raise SpecError(f"model {model}: {fact}, not two labels with `positive` among them")
     return next(label for label in labels if label != positive)
 
 

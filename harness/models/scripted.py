@@ -1,8 +1,4 @@
-"""Models without weights: a function of the request, and the controls of tasks.
-
-A control answers from the task's own samples, so it may use references; that gives each judge
-a known floor and ceiling.
-"""
+"""Models without weights: a function of the request, and the controls of tasks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +14,7 @@ from harness.specs.tasks import ChoiceSpec
 from harness.storage.stored_samples import StoredSamples
 
 _CLUSTER = "cluster:"
-UNLIKELY = -50.0
-"""The log-probability, in nats, of a choice that a control does not make."""
+UNLIKELY = -50.0  # the log-probability, in nats, of a choice that a control does not make
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +54,15 @@ def control(
 ) -> ScriptedModel:
     """The control model of a policy: at each step it answers with a field or a reference.
 
-    `sources` maps a policy to its steps, and these to names of fields and references; for each
-    sample, step and seed one name is selected at random. `one+other` joins two; `cluster:name`
-    takes the first sample, by id, of the sample's cluster. In variants with a choice layout, `gold`
-    is the right choice, `first` and `last` are by displayed order, `fixed` is the first in the
-    sample's own order, `any` is random for each prompt, and any other name gives the choice with
-    that text. At a step that its source does not name, a control has no preference.
+    `sources` maps a policy to its steps, and these to names of fields and references: one is drawn
+    for each sample, step and seed. In variants with a choice layout, `gold` is the right
+    choice, `first` and `last` are by displayed order, `fixed` is the first in the sample's own
+    order, `any` is random for each prompt, and any other name gives the choice with that text. At a
+    step that its source does not name, a control has no preference.
     """
     if policy not in sources:
-        raise SpecError(
-            f"control {policy!r} is not defined by this task's `controls`"
-            f"{did_you_mean(policy, list(sources))}"
-        )
+        near = did_you_mean(policy, list(sources))
+        raise SpecError(f"control {policy!r} is not defined by this task's `controls`{near}")
     steps, first = sources[policy], dict[str, str]()
     named = _by_id(samples)
     if any(name.startswith(_CLUSTER) for names in steps.values() for name in names):
@@ -118,10 +110,8 @@ def _index(
         return indices.index(0)
     text = sample.gold if name == "gold" else _text(sample, name).strip()
     if text not in sample.choices:
-        raise SpecError(
-            f"sample {sample.id}: {name!r} is {text!r}, none of its choices; correct the task's "
-            "`controls`"
-        )
+        fact = f"sample {sample.id}: {name!r} is {text!r}, none of its choices"
+        raise SpecError(f"{fact}; correct the task's `controls`")
     return indices.index(sample.choices.index(text))
 
 

@@ -1,8 +1,6 @@
-"""Models and encoders that compute in parts, in this process or in others.
+"""Models and encoders that compute in parts, in this process or, by an `Executor`, in others.
 
-What computes composes its parts from what it is given alone, and computes each by itself. So a
-result does not depend on where a part was computed, nor on how many workers there are. An
-`Executor` says where: in this process, unless a command names another.
+A part is computed by itself: a result does not depend on where, nor on how many workers there are.
 """
 
 from abc import ABC, abstractmethod
@@ -14,10 +12,10 @@ from typing import Any, TypeVar
 from harness.lazy import torch
 from harness.models.custom import Resolvable
 
+# What one call of `Spreadable.compute` gets: texts, token ids, rows, whatever it composes.
 Part = Any
-"""What one call of `Spreadable.compute` gets: texts, token ids, rows, whatever it composes."""
+# Computes parts elsewhere: one result a part, in the order of the parts.
 Elsewhere = Callable[[Iterable[Part]], Iterator[Any]]
-"""Computes parts elsewhere: one result a part, in the order of the parts."""
 Built = TypeVar("Built")
 
 
@@ -32,8 +30,7 @@ class Needs:
     def on(cls, device: str, *, cpus: int | None = None, gpus: float | None = None) -> "Needs":
         """What a copy takes on a torch device, where its YAML does not say it.
 
-        On a GPU one of these and one core, else as many cores as torch uses threads in this
-        process: the number of threads changes the last digits of what a processor computes.
+        The number of threads changes the last digits of what a processor computes.
         """
         on_gpu = device.startswith("cuda")
         threads = 1 if on_gpu else torch.get_num_threads()
@@ -51,10 +48,7 @@ class Spreadable(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """What must be equal in all processes that compute for each other.
-
-        It is the identity of a model, and the digest of an encoder.
-        """
+        """What must be equal in all processes that compute for each other."""
         if isinstance(self, Resolvable):
             self.resolve()
             return self.identity
@@ -78,10 +72,7 @@ class Executor:
     """Says where models and encoders compute whose weights are run here: in this process."""
 
     def place(self, built: object, build: "partial[Any]") -> None:
-        """Have something that is `Spreadable` compute where this executor has it.
-
-        `build` builds a copy of it, in another process too.
-        """
+        """Have something `Spreadable` compute where this executor has it, in copies by `build`."""
 
 
 HERE = Executor()

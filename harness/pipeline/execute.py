@@ -13,7 +13,7 @@ from itertools import islice
 from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import SpecError, StoreError
 from harness.judges.custom import reads_each_alone
-from harness.models.client.cached import CachedClient, Progress, Stage
+from harness.models.client.cached import CachedClient, Progress
 from harness.pipeline import records, repeats, setup
 from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
@@ -159,7 +159,6 @@ def answered(
     together, which share most of their prompts.
     """
     planned, todo = plan.planned, [first]
-    steps = max((len(plan.task.variants[name].steps) for name in plan.run.variants), default=1)
 
     def calls(cells: Sequence[PlannedResponse], shown: GatheredProgress) -> list[list[Call]]:
         shown.next_chunk(len(cells))
@@ -168,7 +167,7 @@ def answered(
         def answer_wave(asked: Sequence[Request], wave: int) -> Mapping[str, Response]:
             if todo and client.ledger.is_missing_any([part.key for part in asked]):
                 todo.pop()()
-            return asking.answer(asked, stage=Stage("answers", client.model.name, wave + 1, steps))
+            return asking.answer(asked, stage=f"answers of {client.model.name}, step {wave + 1}")
 
         at: dict[str, int] = {}
         places = [at.setdefault(cell.sample.id, place) for place, cell in enumerate(cells)]
@@ -318,7 +317,7 @@ class GatheredProgress:
 
     def __call__(
         self,
-        stage: Stage | str,
+        stage: str,
         done: int,
         total: int,
         failed: int = 0,

@@ -169,8 +169,7 @@ def _inputs(
     # The identity of a control is made of its samples and its task, which are given below.
     identity = "" if isinstance(parts.spec, ScriptedSpec) else model.identity
     words = [*_words(workspace, parts, parts.task).values()]
-    language = workspace.language(parts.task.data)
-    asked = (replace(parts.options, judges=()), parts.task, words, parts.source.entry, language)
+    asked = (replace(parts.options, judges=()), parts.task, words, parts.source.entry)
     found = {"": repeats.program_digest(*asked, parts.spec, identity)}
     for entry in (one.entry for one in setups):
         own = workspace.registry.load("configs/judges", JudgeLabel.parse(entry.name).name)
@@ -191,10 +190,7 @@ def _resolved(workspace: Workspace, parts: _Parts) -> RunPlan:
     model, task = _model(workspace, parts, samples, chosen)
     words = _words(workspace, parts, task)
     plan = _plan_of(workspace, options, task, chosen, data, (model.identity, digest(words)))
-    language = workspace.language(task.data)
-    setups = setup.ready_judges(
-        workspace, options, task, tested=model, samples=chosen, language=language
-    )
+    setups = setup.ready_judges(workspace, options, task, tested=model, samples=chosen)
     file = RunFile(
         digest=plan.run.digest,
         run=plan.run,
@@ -280,14 +276,8 @@ def resolve_stored(
     options = RunOptions(file.run.task, file.model.name, tuple(judges), judge_model=judge_model)
     options = replace(options, is_self_judge_allowed=allows_self)
     setup.check_judges(workspace, options, file.task)
-    setups = setup.ready_judges(
-        workspace,
-        options,
-        file.task,
-        tested=file.model,
-        samples=SamplesOf(records),
-        language=file.task.data.language or None,
-    )
+    samples = SamplesOf(records)
+    setups = setup.ready_judges(workspace, options, file.task, tested=file.model, samples=samples)
     responses = _responses(workspace, file, file.task)
     return JudgePlan(file, folder, file.task, records, responses, setups)
 

@@ -39,7 +39,6 @@ from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import JudgeEntry, ModelEntry
 from harness.storage.signature import JudgeRecipe
-from harness.text.languages import mismatch
 from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -256,25 +255,8 @@ def ready_judges(
     *,
     tested: Model | ModelEntry,
     samples: Iterable[Sample],
-    language: str | None,
 ) -> tuple[JudgeSetup, ...]:
-    """The judges of a run, tried on its samples; `language` is what its data is declared to be in.
-
-    SpecError where a question needs what the samples lack; warns of judges of another language.
-    """
-    registry, scorer = workspace.registry, task.implicitness.scorer if task.implicitness else ""
-    specs: dict[str, object] = {
-        f"judge {label}": registry.load("configs/judges", label.name) for label in options.labels
-    }
-    if scorer in registry.names("configs/scorers"):
-        specs[f"scorer {scorer}"] = registry.load("configs/scorers", scorer)
-    for name, spec in specs.items():
-        reads: tuple[str, ...] = getattr(spec, "languages", ())
-        texts = (text for sample in samples for text in sample.fields.values())
-        if (why := mismatch(reads, language, texts)) is not None:
-            said = "%s reads %s, and the data is %s: its values may mean nothing there; correct "
-            said += "`languages` in its YAML or `language` in that of the data, or choose another"
-            _log.warning(said, name, ", ".join(reads), why, extra={"is_once": True})
+    """The judges of a run; SpecError where a question needs what its samples do not have."""
     setups = set_up_judges(workspace, options, tested=tested)
     for setup in setups if not task.has_choices else ():
         if setup.entry.asks:

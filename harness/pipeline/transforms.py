@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from random import Random
@@ -90,8 +90,8 @@ def _is_taken(sample: Sample, rule: tasks.TurnRuleSpec | None) -> bool:
     """Whether a sample has enough turns before its own, and enough content words in it."""
     if rule is None:
         return True
-    turns = [line for line in sample.fields[rule.context].splitlines() if line.strip()]
-    words = re.findall(r"\w+(?:['\u2019]\w+)*", sample.fields[rule.turn].casefold())
+    turns = [line for line in sample.fields.get(rule.context, "").splitlines() if line.strip()]
+    words = re.findall(r"\w+(?:['\u2019]\w+)*", sample.fields.get(rule.turn, "").casefold())
     content = [word for word in words if word.replace("\u2019", "'") not in rule.function_words]
     return len(turns) >= rule.least_turns and len(content) >= rule.least_words
 
@@ -115,25 +115,17 @@ def _check_slots(samples: Sequence[Sample], spec: BuildSpec, prompts: Prompts) -
             close = did_you_mean(unseen[0], list(step.sees))
             fact = f"step {step.name} does not show it {unseen[0]!r}{close}"
             raise SpecError(f"template {step.template}: {fact}")
-    rule = spec.takes
-    taken_by = (rule.context, rule.turn) if rule else ()
     for sample in samples:
-        known = {*sample.fields}
-        _refuse_unknown(sample, taken_by, known, "by which this job takes samples")
-        known |= {*sample.references}
+        known = {*sample.fields, *sample.references}
         for step in spec.steps:
-            _refuse_unknown(sample, step.sees.values(), known, f"which step {step.name} sees")
+            if unseen := [name for name in step.sees.values() if name not in known]:
+                fact = f"sample {sample.id} has no field or reference {unseen[0]!r}"
+                close = did_you_mean(unseen[0], sorted(known))
+                raise SpecError(f"{fact}, which step {step.name} sees{close}")
             if step.makes == "reference" and step.name in sample.references:
                 fact = f"sample {sample.id} has the reference {step.name!r} already"
                 raise SpecError(f"{fact}; remove it from the file to have it made again")
             known.add(step.name)
-
-
-def _refuse_unknown(sample: Sample, names: Iterable[str], known: Collection[str], why: str) -> None:
-    for name in names:
-        if name not in known:
-            close = did_you_mean(name, sorted(known))
-            raise SpecError(f"sample {sample.id} has no field or reference {name!r}, {why}{close}")
 
 
 def _slots(sample: Sample, step: BuildStepSpec) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.flags import RateQuery, positive_labels
-from harness.analysis.rates import PRECISION, names, point_words
+from harness.analysis.rates import PRECISION, point_words
 from harness.lazy import DataFrame
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
@@ -20,6 +20,7 @@ from harness.stats.estimate import NoValue
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
+from harness.storage.signature import short_labels
 
 LEVEL = 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
@@ -86,7 +87,7 @@ def _facts(
 
 def _rates(rates: DataFrame) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
     """The title, the head and the lines of the rates of each recipe by each column."""
-    called = names(rates["signature"].unique())
+    called = short_labels(dict.fromkeys(rates["signature"], ""))
     for (signature, column), own in rates.groupby(["signature", "column"], sort=False):
         cells = {(row["group"], row["rate"]): _rate(row) for row in own.to_dict("records")}
         lines = [(g, *(cells[g, rate] for rate in _HEADS)) for g in own["group"].unique()]

@@ -37,8 +37,7 @@ _LATEX: Final[Mapping[str, str]] = {
 }
 FORMS: Final = (".tex", ".md", ".csv", ".html")
 """The endings of the files that a table can be written to."""
-_LONGEST: Final = 48
-"""So many characters of a title are in a label."""
+_LONGEST: Final = 48  # the characters of a title in its label
 
 
 def check_form(path: Path) -> None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from harness.models.client.cached import Stage
-
 HEADINGS = {"interval": "95% interval"}
 ALARMS = ("alarm", "WARNING", "ERROR")
 """Messages that begin so are coloured."""
@@ -336,7 +334,7 @@ class ProgressLine:
 
     def __call__(
         self,
-        stage: "Stage | str",
+        stage: str,
         done: int,
         total: int,
         failed: int = 0,
@@ -347,8 +345,7 @@ class ProgressLine:
         is_new, self._stage = name != self._stage, name
         self._spent[name] = spent_usd or 0.0
         if _is_live():
-            words = f"{self._run}{stage if isinstance(stage, str) else stage.short}"
-            self._show_live(_one_line(words), done, total, failed, is_new=is_new)
+            self._show_live(_one_line(name), done, total, failed, is_new=is_new)
         elif is_new or done >= total or now - self._printed >= EVERY_S:
             self._printed = now
             lost = f", {failed} failed" if failed else ""

@@ -3,9 +3,9 @@
 from math import isfinite
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import Meta, field
 
-from harness.specs.schema import LanguageCode, Spec
+from harness.specs.schema import Spec
 
 PositiveInt = Annotated[int, Meta(ge=1)]
 
@@ -117,8 +117,7 @@ class TableSpec(Spec, frozen=True, kw_only=True):
     addition to all rows, `origin` where a text comes from, `keep` further columns by the names they
     are kept under. `cluster` names what rows of one original share. Columns of `optional` may be
     absent. `rows: ratings`: rows of equal text are one item, labelled by their mean or majority.
-    `duplicates: drop` keeps the first of texts with the same words. `language` is that of the
-    texts, such as en.
+    `duplicates: drop` keeps the first of texts with the same words.
     """
 
     about: str
@@ -139,7 +138,6 @@ class TableSpec(Spec, frozen=True, kw_only=True):
     rows: Literal["texts", "ratings"] = "texts"
     duplicates: Literal["drop", "keep"] = "drop"
     quotes: Literal["standard", "none"] = "standard"
-    language: LanguageCode | UnsetType = UNSET  # where it is unset, digests of maps lack it
 
     def __post_init__(self) -> None:
         if self.rows == "ratings" and self.duplicates == "keep":
@@ -198,10 +196,7 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
 
 
 class SampleColumns(Spec, frozen=True, kw_only=True):
-    """What identifies the sample: its id; some fields, with its group if given; or its prompt.
-
-    Each names a column. A prompt must be that of this program, to the letter.
-    """
+    """The columns that identify the sample: its id; some fields, with its group; or its prompt."""
 
     id: str | None = None
     fields: dict[str, str] = field(default_factory=dict)
@@ -214,13 +209,6 @@ class SampleColumns(Spec, frozen=True, kw_only=True):
             raise ValueError(f"give one of `id`, `fields` and `prompt`, not {ways or 'none'}")
         if self.group is not None and not self.fields:
             raise ValueError("`group` goes with `fields`; leave it out")
-
-
-class VariantColumn(Spec, frozen=True, kw_only=True):
-    """The column with the variant; `values` maps its cells to names of variants."""
-
-    column: str
-    values: dict[str, str] = field(default_factory=dict)
 
 
 class AnswerSpec(Spec, frozen=True, kw_only=True):
@@ -257,8 +245,9 @@ class MapSpec(Spec, frozen=True, kw_only=True):
     """A file of stored answers by its columns.
 
     In JSON lines and Parquet a column is a path such as `doc.id`. Logs (`lm_eval`, `inspect`)
-    contain prompts and answers; for them a map states only the model. `variant` is a fixed
-    one, a column, or null where the prompt or the task's only variant says it. Rows with other
+    contain prompts and answers; for them a map states only the model. `variant` is that of
+    all rows, `variant_column` has it for each, `variants` its names by what that column says; by
+    default the prompt or the task's only variant says it. Rows with other
     values than those of `where` in its columns are left out. `prompt` is the column of what was
     asked, null where it is not known; `temperature` that of written answers.
     """
@@ -266,7 +255,9 @@ class MapSpec(Spec, frozen=True, kw_only=True):
     about: str
     format: Literal["csv", "jsonl", "parquet", "lm_eval", "inspect"]
     sample: SampleColumns | None = None
-    variant: str | VariantColumn | None = None
+    variant: str | None = None
+    variants: dict[str, str] = field(default_factory=dict)
+    variant_column: str | None = None
     where: dict[str, Columns] = field(default_factory=dict)
     prompt: str | None = None
     answer: AnswerSpec | None = None
@@ -313,10 +304,7 @@ class CellSpec(Spec, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         is_lost = self.recompute == NOBODY
         if is_lost == (self.reason is None) or is_lost != (self.value is None):
-            raise ValueError(
-                f"cell {self.cell!r}: give `recompute` and `value`, or `recompute: {NOBODY}` and "
-                "a `reason`"
-            )
+            raise ValueError(f"cell {self.cell!r}: give `recompute` and `value`, or a `reason`")
         if (self.known_difference is None) != (self.found is None):
             raise ValueError(f"cell {self.cell!r}: `known_difference` and `found` go together")
 
@@ -330,11 +318,9 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
     columns: dict[str, tuple[Printed, ...]]
 
     def __post_init__(self) -> None:
-        for name, values in self.columns.items():
-            if len(values) != len(self.rows):
-                raise ValueError(
-                    f"column {name!r} has {len(values)} values for {len(self.rows)} rows"
-                )
+        counts = {name: len(values) for name, values in self.columns.items()}
+        if odd := {name: count for name, count in counts.items() if count != len(self.rows)}:
+            raise ValueError(f"{len(self.rows)} rows, and other numbers of values: {odd}")
 
     @property
     def cells(self) -> tuple[CellSpec, ...]:
@@ -347,10 +333,7 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
 
 
 class GoldenSpec(Spec, frozen=True, kw_only=True):
-    """The published numbers of one paper or source, and the inputs of their recomputation.
-
-    `unlisted` says of printed numbers that are not listed here why.
-    """
+    """The published numbers of one paper or source, and why those `unlisted` are not here."""
 
     paper: str
     about: str
@@ -366,10 +349,7 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> dict[str, tuple[float, ...]]:
-        """The columns of the printed tables and the other inputs, by name.
-
-        Columns of one name follow one another, as in a table that goes on.
-        """
+        """The columns of the printed tables, those of one name joined, and the other inputs."""
         columns: dict[str, tuple[float, ...]] = {}
         for table in self.printed:
             for name, values in table.columns.items():

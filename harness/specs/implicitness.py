@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from harness.specs.schema import ReadsLanguages, Spec
+from harness.specs.schema import Spec
 
 
 class MiniLMSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minilm"):
@@ -147,7 +147,7 @@ class RecipeSpec(Spec, frozen=True, kw_only=True):
     licence: str = ""
 
 
-class HeadSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="head"):
+class HeadSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="head"):
     """A head in our format: NAME.json and NAME.safetensors.
 
     `head` is a path, from this file's folder, or the name of a head that ships. `encoder` replaces
@@ -159,7 +159,7 @@ class HeadSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag=
     encoder: LocalEncoderSpec | None = None
 
 
-class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="published"):
+class PublishedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="published"):
     """Weights as the metric's authors publish them: a torch state dict.
 
     `model` is a hub name or a folder (null in what ships: they are gated); `weights` is a file in
@@ -181,7 +181,7 @@ class PublishedSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     trained_on: str | None = None
 
 
-class PythonScorerSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+class PythonScorerSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """Your own scorer for tasks: a class of a file, `entry: file.py:Class`, or installed module.
 
     `settings` are for the class to read.

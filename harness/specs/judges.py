@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from harness.specs.implicitness import EncoderSpec, LocalEncoderSpec
-from harness.specs.schema import ReadsLanguages, Spec
+from harness.specs.schema import Spec
 from harness.specs.tasks import DecodingSpec
 
 
@@ -31,7 +31,7 @@ class Scale(Spec, frozen=True, kw_only=True):
     high: int
 
 
-class PreferenceSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="preference"):
+class PreferenceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="preference"):
     """A model chooses which of two references a response is closest to.
 
     `model` is a name in configs/models; `shows` are the references its prompt may contain besides
@@ -49,7 +49,7 @@ class PreferenceSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind"
     decoding: DecodingSpec
 
 
-class RatingSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="rating"):
+class RatingSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="rating"):
     """A model rates a response on a scale in one or more replies; readable ratings are averaged.
 
     `model` is a name in configs/models; `shows` are the references its prompt may contain, one a
@@ -72,8 +72,8 @@ class RatingSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", ta
 class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"):
     """The responses are ratings, as imported ones are; the verdict is the mean of readable ones.
 
-    `reading: first_digit` reads them as the scripts of the Topical-Chat release do, off the scale
-    too; `scales` maps variants to their own scales.
+    `reading: first_digit` reads them as the scripts of the Topical-Chat release do. `scales` maps
+    variants to their own scales.
     """
 
     about: str
@@ -82,11 +82,8 @@ class StatedSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="stated"
     reading: Literal["strict", "first_digit"] = "strict"
 
 
-class CosineSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="cosine"):
-    """A response is right if its cosine with `accept` is greater than with `reject`.
-
-    `step` names an earlier step whose response is read in place of the last one's.
-    """
+class CosineSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cosine"):
+    """A response, of an earlier `step` if one is named, is right if it is nearer to `accept`."""
 
     about: str
     encoder: EncoderSpec
@@ -95,7 +92,7 @@ class CosineSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", ta
     prepend: Prepended = Prepended()
 
 
-class BertScoreSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="bertscore"):
+class BertScoreSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="bertscore"):
     """BERTScore F1 of a response with each text of a reference, their mean or their maximum.
 
     `encoder` is minilm (packaged), a hub name or a folder; `layer` counts from 1, null takes the
@@ -109,7 +106,7 @@ class BertScoreSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind",
     over: Literal["mean", "max"] = "mean"
 
 
-class ContrastSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):
+class ContrastSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="contrast"):
     """Whether each response to two samples of a cluster is nearer to its own reference."""
 
     about: str
@@ -118,16 +115,13 @@ class ContrastSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", 
 
 
 class GoldSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="gold"):
-    """Compares the choice of a model with the right one; it asks no model and no encoder.
-
-    `normalisation` is that of the headline metric; the others are further metrics.
-    """
+    """Compares the choice with the right one; `normalisation` is that of the headline metric."""
 
     about: str
     normalisation: Literal["raw", "per_token", "per_byte", "per_character", "pmi"] = "raw"
 
 
-class PythonJudgeSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+class PythonJudgeSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
     """Your own judge: a class in a Python file, or in an installed module.
 
     `entry: file.py:Class` counts from this file's folder, `entry: package.module:Class` is
@@ -143,6 +137,7 @@ class PythonJudgeSpec(ReadsLanguages, frozen=True, kw_only=True, tag_field="kind
     reads: Literal["texts", "choices"] = "texts"
 
 
+# Plugins add specs to these; their keys `model`, `step` and `reads` mean what they mean here.
 JudgeSpec = (
     PreferenceSpec
     | RatingSpec
@@ -153,7 +148,6 @@ JudgeSpec = (
     | GoldSpec
     | PythonJudgeSpec
 )
-"""Plugins add specs to these; their keys `model`, `step` and `reads` mean what they mean here."""
 
 
 def asked_model(spec: JudgeSpec) -> str | None:

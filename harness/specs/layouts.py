@@ -58,6 +58,8 @@ class TableLayout(Spec, frozen=True, kw_only=True):
 class RunsLayout(TableLayout, frozen=True, kw_only=True, tag="runs", tag_field="kind"):
     """Scores of stored runs, by model, task, variant, level, decoding, group, judge and metric.
 
+    With `statistic` among the axes it is of what `harness agree` prints, in place of scores.
+
     Where `where` and the axes do not name them, only the main metric is shown, over all samples
     and all decodings together. A level is the number at the end of a variant's name. `people` is
     the heading of a column with the means of people's ratings, `agreement` lists statistics of
@@ -67,10 +69,6 @@ class RunsLayout(TableLayout, frozen=True, kw_only=True, tag="runs", tag_field="
     people: str = ""
     agreement: Names = ()
     controls: bool = True
-
-
-class AgreementLayout(TableLayout, frozen=True, kw_only=True, tag="agreement", tag_field="kind"):
-    """Statistics of `harness agree`, by judge, statistic, task, variant and model."""
 
 
 class FilesLayout(TableLayout, frozen=True, kw_only=True):
@@ -153,4 +151,4 @@ class ValuesLayout(FilesLayout, frozen=True, kw_only=True, tag="file", tag_field
     pairs: bool = False
 
 
-LayoutSpec = RunsLayout | AgreementLayout | CountsLayout | CodersLayout | ValuesLayout
+LayoutSpec = RunsLayout | CountsLayout | CodersLayout | ValuesLayout

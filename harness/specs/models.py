@@ -12,6 +12,7 @@ from harness.errors import SpecError
 from harness.specs.implicitness import LocalEncoderSpec
 from harness.specs.schema import Spec, kinds_of, load_spec
 
+# The fields of a request's body that the program fills itself.
 OWN_FIELDS = frozenset(
     {
         *("best_of", "encoding_format", "function_call", "functions", "input", "instructions"),
@@ -21,7 +22,6 @@ OWN_FIELDS = frozenset(
         *("text.format", "tool_choice", "tools", "top_logprobs"),
     }
 )
-"""The fields of a request's body that the program fills itself."""
 
 
 def check_body(extra: Mapping[str, Any]) -> None:
@@ -210,9 +210,8 @@ class OpenAISpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="o
 class AnthropicSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="anthropic"):
     """A model behind Anthropic's API.
 
-    `form` is how a request enforces the form of a reply: `tool`, by a tool that must be called, or
-    `schema`, by a JSON schema, for models that cannot be forced to call a tool. If a model supports
-    neither, `is_structured_output` is false. The other keys are those of kind openai.
+    `form` is how a request enforces the form of a reply: by a `tool` that must be called, or by a
+    JSON `schema`. If a model supports neither, `is_structured_output` is false.
     """
 
     base_url: str = "https://api.anthropic.com"
@@ -263,8 +262,7 @@ class SklearnSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="sklear
 class FlagSpec(Spec, frozen=True, kw_only=True):
     """How a checkpoint whose outputs do not exclude each other gives one of two labels.
 
-    A text is `positive` if one of `outputs`, empty for all, has a probability, from 0 to 1, of at
-    least `threshold`.
+    A text is `positive` if one of `outputs`, by default any, has a probability of `threshold`.
     """
 
     positive: str = "hateful"
@@ -298,17 +296,11 @@ class ClassifierSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="cla
             raise ValueError("give `labels`, one of them right, or `flags`, not both")
         named = [*self.labels.values()]
         if twice := [name for name in named if named.count(name) > 1]:
-            raise ValueError(
-                f"`labels` names the checkpoint's label {twice[0]!r} for more than one label of "
-                "the task; name another one for each"
-            )
+            raise ValueError(f"`labels` names the checkpoint's label {twice[0]!r} twice")
 
 
 class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", tag="moderation"):
-    """OpenAI's moderation endpoint: a text that is flagged in any category is `positive`.
-
-    It is for tasks of two labels; the other keys are as those of kind openai.
-    """
+    """OpenAI's moderation endpoint: of two labels a text flagged in any category is `positive`."""
 
     positive: str = "hateful"
     base_url: str = OPENAI_URL
@@ -329,18 +321,14 @@ class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="py
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-LocalSpec = TransformersSpec | VllmSpec
-"""Models that answer prompts on this machine."""
-TrainedSpec = SklearnSpec | ClassifierSpec
-"""Models that `harness train` trains."""
-HostedSpec = OpenAISpec | AnthropicSpec
-"""Models that answer prompts elsewhere, mostly for money."""
+LocalSpec = TransformersSpec | VllmSpec  # models that answer prompts on this machine
+TrainedSpec = SklearnSpec | ClassifierSpec  # models that `harness train` trains
+HostedSpec = OpenAISpec | AnthropicSpec  # models that answer prompts elsewhere, mostly for money
+# Models that read a text and give it a label: they answer the choices of tasks, and no prompt.
 LabellingSpec = TrainedSpec | ModerationSpec
-"""Models that read a text and give it a label: they answer the choices of tasks, and no prompt."""
-CLASSIFIERS = frozenset(kinds_of(LabellingSpec))
-"""Their kinds."""
+CLASSIFIERS = frozenset(kinds_of(LabellingSpec))  # their kinds
+# Plugins add specs to these.
 ModelSpec = LocalSpec | HostedSpec | ScriptedSpec | LabellingSpec | PythonModelSpec
-"""Plugins add specs to these."""
 Backend = Literal["transformers", "vllm", "server"]
 
 

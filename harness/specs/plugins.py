@@ -22,12 +22,10 @@ from msgspec import Struct, structs
 
 from harness.errors import HarnessError, SpecError, did_you_mean
 from harness.parts import digest
-from harness.specs.schema import ReadsLanguages
 
 Group = Literal["harness.models", "harness.judges", "harness.readers"]
 _NOT_OWN = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "__annotations__"})
-OWN = "python"
-"""The kind of a class of the user's own, which the key `entry` names."""
+OWN = "python"  # the kind of a class of the user's own, which the key `entry` names
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,40 +86,36 @@ def own_entry(entry: str, folder: Path, *, where: str) -> Extension:
 
 def build(made_by: Extension, *arguments: object, protocol: type, where: str) -> Any:  # noqa: ANN401 - one of ours by its protocol
     """Call the `build` of a class, which gives an object of a protocol, else raise SpecError."""
+    made, origin = made_by.value, made_by.origin
     if not made_by.source:
-        return made_by.value.build(*arguments)
-    if not isinstance(made_by.value, type):
-        raise SpecError(f"{where}: {made_by.value!r} of {made_by.origin} is no class; name a class")
-    with foreign_code(f"{where}: {made_by.value.__name__}.build of {made_by.origin}"):
-        if not hasattr(made_by.value, "build"):
-            raise AttributeError("it has no method `build(name, spec, context)`")
-        built = made_by.value.build(*arguments)
+        return made.build(*arguments)
+    if not isinstance(made, type) or not hasattr(made, "build"):
+        raise SpecError(f"{where}: {made!r} of {origin} is no class with a method `build`")
+    with foreign_code(f"{where}: {made.__name__}.build of {origin}"):
+        built = made.build(*arguments)
     required = [name for name in vars(protocol) if not name.startswith("_")]
     # Looked up without running a property, which may open a connection.
     if missing := [name for name in required if inspect.getattr_static(built, name, ...) is ...]:
-        fact = f"{type(built).__name__} of {made_by.origin} has no {', '.join(missing)}"
+        fact = f"{type(built).__name__} of {origin} has no {', '.join(missing)}"
         raise SpecError(f"{where}: {fact}, which every {protocol.__name__} has; add it")
     return built
 
 
 def spec_of(made_by: Extension, kind: str, *, where: str) -> type[Struct]:
     """Return the `Spec` of a plugin's class, whose tag is the kind."""
-    spec = getattr(made_by.value, "Spec", None)
-    if not isinstance(spec, type) or not issubclass(spec, Struct):
-        raise SpecError(f"{where}: {made_by.value!r} of {made_by.origin} has no class `Spec`")
-    if spec.__struct_config__.tag != kind:
+    spec: Any = getattr(made_by.value, "Spec", None)
+    if getattr(getattr(spec, "__struct_config__", None), "tag", None) != kind:
         raise SpecError(
-            f"{where}: the `Spec` of {made_by.origin} is tagged {spec.__struct_config__.tag!r}; "
-            f"declare it with tag_field='kind', tag={kind!r}"
+            f"{where}: {made_by.value!r} of {made_by.origin} needs a class `Spec`, declared with "
+            f"tag_field='kind', tag={kind!r}"
         )
-    return spec
+    return spec  # type: ignore[no-any-return]  # by its tag
 
 
 def spec_digest(spec: Struct) -> str:
     """Digest what a spec says, but for keys that change no answer and no verdict."""
-    content, left_out = structs.asdict(spec), {"about", "entry"}
-    left_out |= {"languages"} if isinstance(spec, ReadsLanguages) else set()
-    return digest({key: v for key, v in content.items() if key not in left_out})
+    content = structs.asdict(spec)
+    return digest({key: v for key, v in content.items() if key not in ("about", "entry")})
 
 
 def source_digest(item: object, *, is_strict: bool = True) -> str:
@@ -139,11 +133,7 @@ def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # n
         return outer.index(id(item))
     nested = partial(_content, is_strict=is_strict, outer=(*outer, id(item)))
     match item:
-        case None | bool() | int() | float() | str():
-            return item
-        case bytes():
-            return item.hex()
-        case Enum() | complex() | EllipsisType():
+        case None | int() | float() | str() | bytes() | Enum() | complex() | EllipsisType():
             return repr(item)
         case CodeType():
             return [item.co_name, item.co_code.hex(), item.co_names, nested(item.co_consts)]
@@ -157,12 +147,9 @@ def _content(item: Any, is_strict: bool, outer: tuple[int, ...]) -> object:  # n
             return ["partial", nested(item.func), nested(item.args), nested(item.keywords)]
         case FunctionType():
             cells = [cell.cell_contents for cell in item.__closure__ or ()]
-            held = (item.__code__, item.__defaults__, item.__kwdefaults__, cells)
-            return nested(held)
-        case property():
-            return [nested(item.fget)]
-        case staticmethod() | classmethod():
-            return nested(item.__func__)
+            return nested((item.__code__, item.__defaults__, item.__kwdefaults__, cells))
+        case property() | staticmethod() | classmethod():
+            return [nested(item.fget if isinstance(item, property) else item.__func__)]
         case MethodType():
             return [nested(item.__func__), nested(item.__self__)]
         case ModuleType() | BuiltinFunctionType():

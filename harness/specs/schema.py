@@ -15,13 +15,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import yaml
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from harness.errors import SpecError, did_you_mean
 
 LONGEST_SHOWN = 60
-DEEPEST = 100
-"""How deep a YAML file may nest."""
+DEEPEST = 100  # how deep a YAML file may nest
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SENTENCE = re.compile(r"(?<=[.;])\s+")
 _WORDS = {
@@ -35,19 +34,6 @@ _WORDS = {
 
 class Spec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A YAML file's content, checked."""
-
-
-LanguageCode = Annotated[str, Meta(pattern=r"^[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*$")]
-"""A language, such as en or pt-BR."""
-
-
-class ReadsLanguages(Spec, frozen=True, kw_only=True):
-    """`languages` are those that it reads, such as en; without them, any.
-
-    They change no verdict and no score: a run on texts in another language warns.
-    """
-
-    languages: tuple[LanguageCode, ...] = ()
 
 
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # the base depends on how PyYAML was built

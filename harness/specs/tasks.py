@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from harness.parts import Mode
-from harness.specs.schema import LanguageCode, Spec
+from harness.specs.schema import Spec
 
 LABELLED = "labelled_table"
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
-    """One way of drawing an answer; max_tokens counts the answer's tokens."""
+    """One way of drawing an answer."""
 
     temperature: Annotated[float, Meta(ge=0)]
     max_tokens: Annotated[int, Meta(ge=1)]
@@ -81,10 +81,7 @@ class PairsSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="minimal_
 
 
 class ReferenceChoiceSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="references"):
-    """Choices between the first texts of two references of a sample, labelled in that order.
-
-    `join` adds a field made of others, put one behind the other unchanged.
-    """
+    """Choices between the first texts of two references, labelled; `join` adds joined fields."""
 
     right: str
     wrong: str
@@ -97,7 +94,7 @@ class DataSpec(Spec, frozen=True, kw_only=True):
 
     `derive` makes choice samples from the data; only these are asked. `map` names the column map of
     a table of labelled texts, whose source and files replace these keys. `choices` maps each label
-    of the table to its answer. `language` is that of the texts, such as en.
+    of the table to its answer.
     """
 
     source: str
@@ -108,7 +105,6 @@ class DataSpec(Spec, frozen=True, kw_only=True):
     derive: PairsSpec | ReferenceChoiceSpec | None = None
     map: str | None = None
     choices: dict[str, str] = field(default_factory=dict)
-    language: LanguageCode | UnsetType = UNSET  # where it is unset, stored runs do not have it
 
     def __post_init__(self) -> None:
         if len({self.reader == LABELLED, bool(self.map), bool(self.choices)}) > 1:
@@ -118,10 +114,9 @@ class DataSpec(Spec, frozen=True, kw_only=True):
 class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
     """How implicit the texts of a task are, and which scores go by it.
 
-    `scorer` measures the field `of`; a table's own column of implicitness comes first where
-    `prefers_column`. The labels in `positive` are those to detect. Scores are given for the
-    published bins and for `equal_mass` bins of equal size, each where at least `least` independent
-    texts of a kind are answered.
+    `scorer` measures the field `of`; a table's own column comes first where `prefers_column`. The
+    labels in `positive` are those to detect. Scores are given for the published bins and for
+    `equal_mass` bins of equal size, each where at least `least` independent texts are answered.
     """
 
     scorer: str
@@ -133,10 +128,7 @@ class ImplicitnessSpec(Spec, frozen=True, kw_only=True):
 
 
 class ClassesSpec(Spec, frozen=True, kw_only=True):
-    """Scores each label by precision, recall and F1; for labels in `missed`, counts misses too.
-
-    Missed samples are counted by the texts of the reference `by`, such as properties.
-    """
+    """Scores each label by precision, recall and F1, and counts misses of `missed` by `by`."""
 
     missed: tuple[str, ...] = ()
     by: str = "properties"
@@ -270,11 +262,7 @@ class ChangeSpec(Spec, frozen=True, kw_only=True):
 
 
 class InsertSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="insert"):
-    """Puts one adverb in: of `middle` behind an auxiliary of `after`, else at `start` or `end`.
-
-    Of a sentence's first words those of `small` are made small for it. `not_before` are words that
-    no adverb of `middle` precedes.
-    """
+    """Puts one adverb in: of `middle` behind an auxiliary of `after`, else at `start` or `end`."""
 
     start: Words
     middle: Words
@@ -285,11 +273,7 @@ class InsertSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="i
 
 
 class DegreeSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="degree"):
-    """Exchanges a degree modifier for another of its group, else puts one before an adjective.
-
-    Those of `groups` are exchanged before one of `adjectives` alone, those of `anywhere` anywhere.
-    One of the first group is put before one of `adjectives` behind one of `behind` or an article.
-    """
+    """Exchanges a degree modifier for another of its group, else puts one before an adjective."""
 
     groups: Groups
     anywhere: Groups
@@ -304,16 +288,14 @@ class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swa
     not_before: Words = ()
 
 
+# The name of a group of people: many of them, one of them, and the adjective.
 GroupName = tuple[str, str, str]
-"""The name of a group of people: many of them, one of them, and the adjective."""
 
 
 class GroupNamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="group_names"):
     """Exchanges one named group, wherever it is, for another of its kind, such as a faith.
 
-    `groups` are found and put in, those of `found` are found alone; each has the words for many,
-    for one, and the adjective. A group is exchanged for one whose words are equal where its own
-    are.
+    `groups` are found and put in, those of `found` are found alone.
     """
 
     groups: dict[str, tuple[GroupName, ...]]
@@ -321,10 +303,7 @@ class GroupNamesSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class RandomSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="random"):
-    """An operation of EDA (Wei and Zou 2019) on `share` of a text's words, at least on one.
-
-    `groups` are the synonyms that insertion and synonyms take.
-    """
+    """An operation of EDA (Wei and Zou 2019) on `share` of a text's words, by synonym `groups`."""
 
     operation: Literal["deletion", "swap", "insertion", "synonyms"]
     share: Annotated[float, Meta(gt=0, le=1)] = 0.1

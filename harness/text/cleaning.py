@@ -56,7 +56,7 @@ def clean(text: str, steps: Sequence[str]) -> Cleaned:
         return None, "empty", ()
     changed: list[str] = []
     for name in (name for name in STEPS if name in steps):
-        before, text = text, STEPS[name][1](text)
+        before, text = text, STEPS[name](text)
         changed += [name] if text != before else []
         if is_blank(text):
             return None, f"emptied by {name}", tuple(changed)
@@ -90,21 +90,21 @@ def _without_marks(text: str) -> str:
     return "".join(" " if category(letter)[0] in "PS" else letter for letter in text)
 
 
-STEPS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
-    "entities": ("&amp; and the like become the signs they stand for", unescape),
-    "urls": ("addresses of pages go", lambda text: _URL.sub("", text)),
-    "mentions": ("@name goes", lambda text: _MENTION.sub("", text)),
-    "mention_marks": ("@name becomes name", lambda text: _MENTION.sub(r"\1", text)),
-    "hashtag_marks": ("#word becomes word", lambda text: _HASHTAG.sub(r"\1", text)),
-    "emojis": ("emojis go", lambda text: _EMOJI.sub("", text)),
-    "contractions": ("don't becomes do not; possessives and 'd stay", _expanded),
-    "elongations": ("three or more of one letter become two", _shortened),
-    "numbers": ("numbers go", lambda text: _NUMBER.sub("", text)),
-    "marks": ("punctuation and symbols become spaces", _without_marks),
-    "lowercase": ("capitals become small letters", str.lower),
-    "spaces": ("one space between words", lambda text: " ".join(text.split())),
+STEPS: Final[Mapping[str, Callable[[str], str]]] = {
+    "entities": unescape,  # &amp; and the like become the signs they stand for
+    "urls": lambda text: _URL.sub("", text),  # addresses of pages go
+    "mentions": lambda text: _MENTION.sub("", text),  # @name goes
+    "mention_marks": lambda text: _MENTION.sub(r"\1", text),  # @name becomes name
+    "hashtag_marks": lambda text: _HASHTAG.sub(r"\1", text),  # #word becomes word
+    "emojis": lambda text: _EMOJI.sub("", text),  # emojis go
+    "contractions": _expanded,  # don't becomes do not; possessives and 'd stay
+    "elongations": _shortened,  # three or more of one letter become two
+    "numbers": lambda text: _NUMBER.sub("", text),  # numbers go
+    "marks": _without_marks,  # punctuation and symbols become spaces
+    "lowercase": str.lower,  # capitals become small letters
+    "spaces": lambda text: " ".join(text.split()),  # one space between words
 }
-"""All steps in the order in which they are taken: what each does, and its function."""
+"""All steps in the order in which they are taken."""
 RELEASED_STEPS: Final = (
     *("urls", "mention_marks", "emojis", "contractions", "elongations", "numbers", "lowercase"),
     "spaces",

@@ -64,9 +64,8 @@ def near_copies(texts: Sequence[str]) -> DataFrame:
     """The texts that have a near copy, by group, the largest groups first, in their order there.
 
     A row has the number of its `group` from 1, its `size`, the `place` of the text from 0 and its
-    `likeness`: the Jaccard index of its words and those of the group's first text, 0 to 1. Texts
-    are linked where their words reach LIKENESS; a group is all that links lead to, so that its
-    first and its last text may be less alike. Texts without a word are in none.
+    `likeness` to the group's first text. A group is all that links lead to; texts without a word
+    are in none.
     """
     words = pandas.Series([normal(text) for text in texts], dtype=object)
     words = words[words != ""]
@@ -148,8 +147,7 @@ def nearest_originals(
 ) -> list[int | None]:
     """The index of each edited text's original; None where none reaches `likeness`.
 
-    Likeness is the Jaccard index of the two sets of words (Jaccard 1912): the words in both over
-    the words in either, 0 to 1. Of originals that are equally like the first one counts.
+    Likeness is the Jaccard index of the two sets of words, 0 to 1; of equals the first one counts.
     """
     if not edited or not originals:
         return [None] * len(edited)

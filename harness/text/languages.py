@@ -1,32 +1,11 @@
-"""Declared languages and letters to whether texts are in a language that something reads."""
+"""Letters of texts to their script, and to how many words they have."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
-_CODES = """
-am ar be bg bn el fa gu he hi hy ja ka km kn ko lo mk ml mn mr my ne or pa ps ru sa si sr ta te
-th ti uk ur yi zh
-"""
-NOT_LATIN = frozenset(_CODES.split())
-"""Languages, by their codes of ISO 639-1, that are mostly not written in Latin letters."""
 MOST_LETTERS = 20_000
 _WITHOUT_BLANKS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-
-
-def mismatch(languages: Sequence[str], declared: str | None, texts: Iterable[str]) -> str | None:
-    """Why texts are in none of some languages; None if they may be, or where none is named.
-
-    `declared` is the language that the texts are said to be in, such as de or en-GB; without it,
-    texts are foreign to languages in Latin letters if most of their letters are of another script.
-    """
-    known = {_base(language) for language in languages}
-    if not known:
-        return None
-    if declared is not None:
-        return None if _base(declared) in known else f"declared as {declared}"
-    is_read = known & NOT_LATIN or not is_foreign(texts)
-    return None if is_read else "mostly not in Latin letters"
 
 
 def is_foreign(texts: Iterable[str]) -> bool:
@@ -45,8 +24,3 @@ def is_one_word(text: str) -> bool:
         if words > 1:
             return False
     return True
-
-
-def _base(language: str) -> str:
-    """The language of a tag, without its region or script."""
-    return language.replace("_", "-").partition("-")[0].casefold()

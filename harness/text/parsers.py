@@ -222,7 +222,8 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
     if _is_other(words, start, match, high) or (not labels and _is_listed(words, match)):
         return Reason.UNPARSED
     is_ended = _ENDED.match(words, match.end()) or (labels and _CAPITAL.match(words, match.end()))
-    found = _whole_on_scale(match[1], low, high)
+    is_on_scale = match[1] in map(str, range(low, high + 1))
+    found = float(match[1]) if is_on_scale else Reason.UNPARSED
     others = _OTHER.findall(_SCALE.sub(" ", words[match.end() :]))
     is_other = any(low <= float(other) <= high and float(other) != found for other in others)
     return found if is_ended and not is_other else Reason.UNPARSED
@@ -263,10 +264,6 @@ def first_digit(text: str) -> float | Reason:
     except ValueError:
         value = nan
     return value if isfinite(value) else Reason.UNPARSED
-
-
-def _whole_on_scale(digits: str, low: int, high: int) -> float | Reason:
-    return float(digits) if digits in map(str, range(low, high + 1)) else Reason.UNPARSED
 
 
 STATED: Mapping[str, Grammar] = {

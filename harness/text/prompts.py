@@ -7,7 +7,7 @@ templates of a stranger limits the process.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import jinja2
@@ -103,7 +103,7 @@ class Prompts:
         self._folders = tuple(folders)
         self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
-        self._there: dict[str, bool] = {}  # of the folders as they were last digested
+        self._is_there = cache(lambda file: self._find(file) is not None)
         self._environment = _sandbox(jinja2.FunctionLoader(self._load))
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
@@ -155,7 +155,7 @@ class Prompts:
 
     def digest(self, template: str) -> str:
         """Digest of every file that a template's text depends on."""
-        self._there.clear()
+        self._is_there.cache_clear()
         return digest([(file, self._source(file)) for file in self._files(template)])
 
     def sources(self, template: str) -> dict[str, str]:
@@ -223,11 +223,6 @@ class Prompts:
             return there.is_file() and there.stat().st_mtime == changed
 
         return path.read_text("utf-8"), str(path), is_same
-
-    def _is_there(self, file: str) -> bool:
-        if file not in self._there:
-            self._there[file] = self._find(file) is not None
-        return self._there[file]
 
     def _find(self, file: str) -> Path | None:
         """The file in the first folder that has it.

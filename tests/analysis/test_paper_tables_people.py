@@ -14,7 +14,7 @@ from harness.analysis.tables.build import TableInput, build
 from harness.data.ratings import ratings_text
 from harness.errors import SpecError
 from harness.present.document import screen_cells
-from harness.specs.layouts import AgreementLayout, CellStyle, RunsLayout
+from harness.specs.layouts import CellStyle, RunsLayout
 from harness.storage.runs import RunFolder
 
 BESIDE = RunsLayout(
@@ -77,7 +77,7 @@ def test_without_ratings_the_column_says_what_to_give(tmp_path: Path) -> None:
 
 
 def test_statistics_of_agreement_are_a_table_by_judge(tmp_path: Path) -> None:
-    layout = AgreementLayout(
+    layout = RunsLayout(
         about="Agreement",
         rows=("judge",),
         columns=("statistic",),

@@ -85,18 +85,6 @@ def test_a_mistake_is_one_message_and_code_2(
     assert capsys.readouterr().err.startswith("harness: in.json: of no layout known here")
 
 
-def test_an_imported_run_is_read_again_without_a_call(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    desk.put("in.json", answered()[1:])
-    bring(desk)
-    [run] = desk.results.glob("runs/*/*/*")
-
-    assert desk.main("read", run.name) == 0
-
-    assert "0 verdicts changed; no model was called" in capsys.readouterr().out
-
-
 def test_an_imported_run_stands_on_the_leaderboard(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,17 +100,6 @@ def take(quiz: Quiz, *arguments: str) -> int:
     """Import answers to the task intent_detection here; the exit code."""
     given = ("--task", "intent_detection", "--model", "small", "--map", "hu2022")
     return quiz.main("import", *given, *arguments)
-
-
-def test_what_was_found_is_printed_for_each_variant(
-    quiz: Quiz, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(quiz.folder / "in.csv", posed_files.answered(1), posed_files.pair(1))
-
-    assert take(quiz, str(path)) == 1
-
-    said = capsys.readouterr().out
-    assert "order1: answers to 2 of 4 samples" in said
 
 
 def test_rows_without_an_answer_are_counted_by_file(

@@ -72,7 +72,7 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
     "task": lambda toy: toy.edit("tasks/toy.yaml", "max_tokens: 20", "max_tokens: 21"),
     "judge": lambda toy: toy.edit("configs/judges/near.yaml", "right", "wrong"),
     "judge, but for its recipe": lambda toy: toy.edit(
-        "configs/judges/near.yaml", "kind: cosine", "kind: cosine\nlanguages: [de]"
+        "configs/judges/near.yaml", "about: ", "about: now "
     ),
     "ledger": change_ledger,
     "answers": lambda toy: (toy.runs()[0] / "answers.parquet").unlink(),

@@ -63,15 +63,15 @@ def test_a_prompt_of_ours_names_sample_and_variant(quiz: Quiz) -> None:
 @pytest.mark.parametrize(
     ("variant", "cell", "expected"),
     [
-        ("order1", "x", "order1"),
-        ("{column: how}", "order2", "order2"),
-        ('{column: how, values: {"0": order0, "1": "text:order0"}}', "1", "text:order0"),
+        ("variant: order1", "x", "order1"),
+        ("variant_column: how", "order2", "order2"),
+        ('variant_column: how, variants: {"0": order0, "1": "text:order0"}', "1", "text:order0"),
     ],
 )
 def test_a_variant_is_fixed_or_is_in_a_column(
     quiz: Quiz, variant: str, cell: str, expected: str
 ) -> None:
-    take(quiz, f"item,said,how\ntea,2,{cell}\n", BY_ID.replace("order0", variant))
+    take(quiz, f"item,said,how\ntea,2,{cell}\n", BY_ID.replace("variant: order0", variant))
 
     assert {row.variant for row in quiz.rows()} == {expected}
 
@@ -181,8 +181,8 @@ WRONG = [
     ("item,said\ntea,2\n", BY_ID.replace("order0", "order9"), "no variant 'order9' in task quiz"),
     (
         "item,said\ntea,2\n",
-        BY_ID.replace("order0", "{column: item, values: {ta: order0}}"),
-        "'tea' is not among the map's `values`; did you mean ta?",
+        BY_ID.replace("variant: order0", "variant_column: item, variants: {ta: order0}"),
+        "'tea' is not among the map's `variants`; did you mean ta?",
     ),
     (
         "item,said\ntea,2\n",

@@ -36,7 +36,7 @@ def read(**changes: object) -> MapSpec:
         ({"sample": {"id": "a", "prompt": "b"}}, "one of `id`, `fields` and `prompt`, not"),
         ({"sample": {}}, "not none"),
         ({"sample": {"id": "a", "group": "b"}}, "`group` goes with `fields`"),
-        ({"variant": {"colum": "a"}}, "did you mean column?"),
+        ({"variant_colum": "a"}, "did you mean variant_column"),
         ({"where": {"a": "b"}}, "Expected `array`, got `str` - at `$.where[a]`"),
         ({"answer": {"kind": "txt", "column": "a"}}, "did you mean text?"),
         ({"answer": {"kind": "probabilities"}}, "give `column`, or `columns`"),

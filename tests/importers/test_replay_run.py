@@ -23,7 +23,7 @@ def take(quiz: Quiz, *places: tuple[str, str], kind: str = "logprobs") -> Import
     """Import scores of these variants and samples."""
     rows = "\n".join(f"{way};{item};{SCORES[item]}".replace(";", ",") for way, item in places)
     said = (
-        "{about: x, format: csv, sample: {id: item}, variant: {column: way}, "
+        "{about: x, format: csv, sample: {id: item}, variant_column: way, "
         f"answer: {{kind: {kind}, columns: [a, b, c]}}}}"
     )
     column_map = quiz.put("map.yaml", said)

@@ -446,7 +446,7 @@ def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
     assert drawn._repr_png_() == all_runs._repr_png_() == Path("by.png").read_bytes()  # type: ignore[attr-defined]
     with pytest.raises(ph.HarnessError, match="no figure 'forst'; did you mean forest"):
         ph.plot("forst", two)
-    with pytest.raises(ph.HarnessError, match="judges 'gold': give a list"):
+    with pytest.raises(ph.HarnessError, match="'gold': give a list"):
         ph.plot("forest", two, judges="gold")
     with pytest.raises(ph.HarnessError, match="plot: give x, or one figure of"):
         ph.plot(of=two)

@@ -11,7 +11,6 @@ from support.stub_server import StubServer
 
 from harness.core import Response
 from harness.errors import ModelError
-from harness.models.openai.model import SETTINGS
 from harness.parts import UNCHARGED, Decoding, Mode, Reason, Usage
 
 FAILED, FILTERED, REFUSED, TRUNCATED = (
@@ -44,7 +43,7 @@ OWN: Mapping[Api, Faults] = {
         "finish=content_filter": (FILTERED, "content filter"),
         "content-filter": (FILTERED, "content filter"),
         "refusal": (REFUSED, "rather not"),
-        "reasoned-away": (TRUNCATED, "after 12 tokens, 12 of them of reasoning: give it more"),
+        "reasoned-away": (TRUNCATED, "after 12 tokens, 12 of reasoning: give it more"),
         "length": (None, ""),
         **{f"finish={end}": (None, "The ") for end in ("", "eos", "end_turn", "STOP", "tool_use")},
         "null": (None, ""),
@@ -76,7 +75,7 @@ OWN: Mapping[Api, Faults] = {
         "not-text": (FAILED, "not well formed (content)"),
         "400-Output blocked by content filtering policy": (FILTERED, "blocked by content"),
         "refusal": (REFUSED, "the model refused (stop_reason refusal)"),
-        "thought-away": (TRUNCATED, "after 64 tokens, 64 of them of reasoning"),
+        "thought-away": (TRUNCATED, "after 64 tokens, 64 of reasoning"),
         **dict.fromkeys(("length", "window"), (None, "The ")),
         **dict.fromkeys(("empty", "other-tool"), (None, "")),
         "thinking": (None, "In short: The "),
@@ -171,7 +170,7 @@ OPENAI_ERRORS = [
     ("429-quota", "account"),
     ("400-response_format", "set is_structured_output: false for 'stub-model'"),
     ("422-response_format", "set is_structured_output: false for 'stub-model'"),
-    *((f"400-unsupported_parameter={field}", f"set {s} for") for field, s in SETTINGS.items()),
+    ("400-unsupported_parameter=seed", "leave seed out by a setting in the YAML of 'stub-model'"),
 ]
 REMEDIES: Mapping[Api, list[tuple[str, str]]] = {
     "chat": [
@@ -185,7 +184,7 @@ REMEDIES: Mapping[Api, list[tuple[str, str]]] = {
         ("404", "set base_url, or set api: chat"),
         ("405", "or set api: chat"),
         ("400-text.format", "set is_structured_output: false for"),
-        ("400-unsupported_value=reasoning.effort", "set another reasoning_effort, or none"),
+        ("400-unsupported_value=reasoning.effort", "leave reasoning.effort out by a setting"),
     ],
     "anthropic": [
         *KEY_ERRORS,

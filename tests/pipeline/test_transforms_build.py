@@ -94,7 +94,7 @@ def test_turns_that_the_model_finds_worth_no_stress_are_dropped_and_others_kept_
 def test_a_dialogue_without_its_context_is_refused(tmp_path: Path) -> None:
     bare = Sample("d", {"speaker": "1", "turn": "So."}, {})
 
-    with pytest.raises(SpecError, match="'context', by which this job"):
+    with pytest.raises(SpecError, match="'context', which step worth_a_stress sees"):
         made(tmp_path, "turns", bare)
 
 

@@ -219,7 +219,7 @@ BROKEN = [
     ("entry: exact.py:Exact", "entry: no_module:Exact", "module no_module failed (ModuleNotFound"),
     ("settings:", "setings:", "unknown key `setings`; did you mean settings?"),
     ("class Exact", "class Exact(", "exact.py failed (SyntaxError: "),
-    ("(ComputedJudge)", "", "has no method `build(name, spec, context)`"),
+    ("(ComputedJudge)", "", "is no class with a method `build`"),
     ("    metric", "    metrics", "Exact of "),
     ("class Exact(ComputedJudge):", "Exact = 3\nclass Other(ComputedJudge):", "is no class"),
     (

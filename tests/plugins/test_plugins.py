@@ -152,12 +152,12 @@ def test_a_broken_package_is_named_where_its_kind_is_asked_for_alone(site: Path,
 @pytest.mark.parametrize(
     ("source", "fact"),
     [
-        ("class Judge: pass", "has no class `Spec`"),
+        ("class Judge: pass", "needs a class `Spec`"),
         (
             "from harness.specs.schema import Spec as S\n"
             "class Judge:\n"
             "    class Spec(S, frozen=True, tag_field='kind', tag='other'): pass",
-            "tagged 'other'; declare it with tag_field='kind', tag='odd{n}'",
+            "declared with tag_field='kind', tag='odd{n}'",
         ),
     ],
 )

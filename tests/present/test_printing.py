@@ -10,16 +10,14 @@ import pytest
 from support.terminal import on_terminal
 from support.toy import Toy
 
-from harness.models.client.cached import Stage
 from harness.present.screen import ProgressLine, cell, show, show_rows
 
 PROGRESS = """
 import time
-from harness.models.client.cached import Stage
 from harness.present.screen import ProgressLine, warn
 line = ProgressLine()
 def run():
-    stage = Stage("answers", "alpha", 1, 2)
+    stage = "answers of alpha, step 1"
     line(stage, 100, 896, 0, None)
     for done in range(110, 160, 10):
         time.sleep(0.1)
@@ -139,7 +137,7 @@ def test_a_live_line_says_which_run_how_far_how_long_and_at_what_cost() -> None:
 
     text = "\n".join(err)
     assert re.search(
-        r"\[1/1 oracle\] step 1/2 answers 1\d0/896 0:00:\d\d 0\.12 USD, 2 failed", text
+        r"\[1/1 oracle\] answers of alpha, step 1 1\d0/896 0:00:\d\d 0\.12 USD, 2 failed", text
     )
     assert "a message meanwhile" in text
     assert "896/896" not in text
@@ -150,7 +148,7 @@ def test_without_a_terminal_a_stage_has_a_plain_line_at_its_ends(
 ) -> None:
     line = ProgressLine()
     for done in range(65):
-        line(Stage("answers", "oracle", 1, 2), done, 64, 0, 0.1)
+        line("answers of oracle, step 1", done, 64, 0, 0.1)
 
     assert capsys.readouterr().err.splitlines() == [
         "answers of oracle, step 1: 0 of 64 stored",
@@ -165,7 +163,7 @@ def test_a_run_on_a_terminal_names_its_models_and_steps_and_leaves_no_line(toy: 
     out, err = on_terminal("-m", "harness", "run", *models, *given, keeps_escapes=True)
 
     text = "\n".join(err)
-    assert "[1/2 oracle] step 1/2 answers 0/24" in text
-    assert "[2/2 literal] step 2/2 answers 0/12" in text
+    assert "[1/2 oracle] answers of oracle, step 1 0/24" in text
+    assert "[2/2 literal] answers of literal, step 2 0/12" in text
     assert "step" not in text.rpartition("\x1b[2K")[2]
     assert not any("stored" in line for line in (*out, *err))

@@ -84,8 +84,7 @@ def people(folder: Path) -> Values:
 def answers(folder: Path, *, model: str) -> Values:
     """A model's accuracy over items and orders, and how often it answers 1 and 2.
 
-    In points: `swing`, the most accurate of the five orders less the least accurate; `gain`, the
-    accuracy won by averaging the probability of each option over the orders before choosing one.
+    In points: `swing`, the best of the five orders less the worst; `gain`, by averaging over them.
     """
     rows = {group: _answers(folder, name, model) for group, name in PHENOMENA.items()}
     every = [value for part in rows.values() for value in part["correct"]]

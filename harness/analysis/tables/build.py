@@ -72,9 +72,9 @@ def adapted(layout: LayoutSpec | None, **changes: Unpack[Changes]) -> LayoutSpec
 
 def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
     """The tables of a layout. Raises HarnessError where what it needs is not there."""
-    if isinstance(layout, RunsLayout):
+    if isinstance(layout, RunsLayout) and "statistic" not in layout.axes:
         return _of_runs(layout, given)
-    if isinstance(layout, layouts.AgreementLayout):
+    if isinstance(layout, RunsLayout):
         rated = _people(given, has_statistics=True)
         note = " ".join(filter(None, (layout.note, *sources.rated_notes(rated))))
         return paper_tables(sources.agreement_facts(rated), structs.replace(layout, note=note))

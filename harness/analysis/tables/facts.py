@@ -106,7 +106,7 @@ def chosen(found: DataFrame, layout: TableLayout) -> DataFrame:
             near = did_you_mean(patterns[0], values)
             raise SpecError(f"no number has {name} {', '.join(patterns)}{near}")
         found = found[own.isin(kept)]
-    if len(found) and isinstance(layout, RunsLayout):
+    if len(found) and isinstance(layout, RunsLayout) and "statistic" not in layout.axes:
         found = _main(found, {*layout.axes, *layout.where})
         found = found if layout.controls else found[found["cell", "block"] == 0]
     if not len(found):

@@ -2,14 +2,8 @@
 
 from collections.abc import Sequence
 
+from harness.analysis import error_table
 from harness.analysis.boards.ranked import board_rows, leaderboard
-from harness.analysis.error_table import (
-    KINDS,
-    error_frame,
-    originals_of,
-    read_rate_texts,
-    run_errors,
-)
 from harness.analysis.flags import RateQuery, flags
 from harness.analysis.rates import rates
 from harness.errors import SpecError
@@ -55,13 +49,13 @@ def rates_frame(
 ) -> DataFrame:
     """TPR, FPR and precision of all texts and by columns: the columns of `harness rates`."""
     query = RateQuery(by=tuple(by), judge=judge, fpr=fpr)
-    return rates(*read_rate_texts(workspace, folder, query))
+    return rates(*error_table.read_rate_texts(workspace, folder, query))
 
 
 def errors_frame(workspace: Workspace, folder: RunFolder, kind: str, judge: str) -> DataFrame:
     """The texts that were missed or flagged falsely, with all columns of the run's data."""
-    if kind not in KINDS:
-        raise SpecError(f"kind {kind!r}: give one of {', '.join(KINDS)}")
-    found = run_errors(folder, flags(folder, RateQuery(judge=judge)), kind)
-    originals = originals_of(workspace, folder) if len(found) else None
-    return error_frame(found, originals)
+    if kind not in error_table.KINDS:
+        raise SpecError(f"kind {kind!r}: give one of {', '.join(error_table.KINDS)}")
+    found = error_table.run_errors(folder, flags(folder, RateQuery(judge=judge)), kind)
+    originals = error_table.originals_of(workspace, folder) if len(found) else None
+    return error_table.error_frame(found, originals)

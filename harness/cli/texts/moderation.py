@@ -198,10 +198,6 @@ def card(
 
     Rates have intervals over originals; gaps between groups are corrected together by Holm's
     method. The card holds none of the texts.
-
-    \b
-    Example:
-      harness rates --card 3f9a --by target -o card.md
     """
     folder = find_run(where.results, choice.run)
     file = folder.read()

@@ -19,7 +19,7 @@ from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
 from harness.storage.tables import FileFormat, Table, column_of, extended
-from harness.text.cleaning import RELEASED_STEPS, STEPS, Cleaned, chosen_steps
+from harness.text.cleaning import Cleaned, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
 SHARED = {
@@ -167,34 +167,27 @@ def _put(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> None:
 class CleanChoice:
     """Which texts are cleaned, by which steps, and where they go."""
 
-    file: str | None = argument("FILE", "Table, or - for stdin.", None)
+    file: str = argument("FILE", "Table, or - for stdin.")
     column: str | None = option("Column of the texts. Default: text.", None)
     steps: str | None = option(
         "Steps, comma-separated. Default: those of the cleaned texts of ISHate.", None
     )
     name: str = option("Name of the new column.", "cleaned", flags="--as")
-    out: Path | None = option("File: .csv, .tsv, .jsonl or .parquet.", None, flags="-o --out")
+    out: Path = option("File to write: .csv, .tsv, .jsonl or .parquet.", flags="-o --out")
 
 
 def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     """Clean the texts of a table by named steps, and write its rows with the cleaned texts.
 
     A second new column says why a text is missing: it was absent, no text, empty, or emptied by
-    a step, which is named. Exit code 1: some are missing. Without FILE: list the steps.
+    a step, which is named. Exit code 1: some are missing.
 
     \b
     Examples:
-      harness data clean
       harness data clean posts.csv -o cleaned.csv
       harness data clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
     """
-    if choice.file is None:
-        known = [(n, about, "yes" * (n in RELEASED_STEPS)) for n, (about, _) in STEPS.items()]
-        show_rows("Steps, in their order", ("name", "what it does", "default"), known)
-        return ExitCode.DONE
-    if (out := choice.out) is None:
-        raise SpecError("-o: name the file to write, as in -o cleaned.csv")
-    target = output_format(out)
+    out, target = choice.out, output_format(choice.out)
     steps = chosen_steps(options.names(choice.steps, "--steps"))
     table, where = read_input(choice.file, None, has_column=choice.column is not None)
     refuse_source(out, Path(where))
@@ -208,8 +201,8 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
         of = {name: changed[name] for name in steps}
         show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
     else:
-        lines = [(name, STEPS[name][0], changed[name]) for name in steps]
-        show_rows(f"{len(found)} texts", ("step", "what it does", "texts changed"), lines)
+        lines = [(name, changed[name]) for name in steps]
+        show_rows(f"{len(found)} texts", ("step", "texts changed"), lines)
         say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
     if missing:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())

@@ -74,22 +74,17 @@ def _joined(tables: Sequence[Table]) -> Table:
     if len(tables) == 1:
         return tables[0]
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
-    formats = {table.file_format for table in tables}
+    lines = [line for table in tables for line in table.lines]
 
     def cells(at: int) -> list[object]:
-        name, found = columns[at], list[object]()
-        for table in tables:
-            is_there = name in table.columns
-            own = table.cells(table.columns.index(name)) if is_there else [None] * len(table)
-            found += own
-        return found
+        pairs = [
+            (one, [n for n, name in enumerate(one.columns) if name == columns[at]])
+            for one in tables
+        ]
+        return [c for one, own in pairs for c in (one.cells(own[0]) if own else [None] * len(one))]
 
-    return Table(
-        formats.pop() if len(formats) == 1 else FileFormat.PARQUET,
-        columns,
-        [line for table in tables for line in table.lines],
-        cells,
-    )
+    kinds = {table.file_format for table in tables}
+    return Table(kinds.pop() if len(kinds) == 1 else FileFormat.PARQUET, columns, lines, cells)
 
 
 def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> DataFrame:

@@ -52,17 +52,10 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
 
 
 def _why_not(row: TableRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
-    if not _is_wanted(row, spec):
-        return "other values than those of `where`"
+    for column, values in spec.where.items():
+        if not any(is_same(cell_text(row.cells[column]), value) for value in values):
+            return "other values than those of `where`"
     return "" if said[0] and (said[1] or not spec.counterpart) else "no text"
-
-
-def _is_wanted(row: TableRow, spec: PairMapSpec) -> bool:
-    cells = {column: cell_text(row.cells[column]) for column in spec.where}
-    return all(
-        any(is_same(cells[column], value) for value in values)
-        for column, values in spec.where.items()
-    )
 
 
 def _joined(row: TableRow, columns: Sequence[str]) -> str:

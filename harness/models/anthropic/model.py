@@ -1,7 +1,4 @@
-"""Requests to Responses through Anthropic's API, one by one or in message batches.
-
-What cannot be read raises RetryableError where another attempt may help, else PermanentError.
-"""
+"""Requests to Responses through Anthropic's API, one by one or in message batches."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,8 +16,7 @@ from harness.models.client.retry import PermanentError, attach_usage
 from harness.parts import UNCHARGED, Mode, Reason, digest
 from harness.specs.models import AnthropicSpec
 
-FORM = "reply"
-"""The name of the one tool that a reply in a given form is a call of."""
+FORM = "reply"  # the name of the one tool that a reply in a given form is a call of
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 BATCHES = "/v1/messages/batches"
 PROMPT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -142,8 +138,7 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
-                f"Anthropic's API cannot be asked to {request.mode}; it returns no "
-                "log-probabilities and no vectors: use kind: transformers, vllm or openai",
+                f"Anthropic's API cannot {request.mode}; use kind: openai, transformers or vllm",
                 usage=UNCHARGED,
             )
         body = message_body(request, self.spec)

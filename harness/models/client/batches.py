@@ -1,8 +1,6 @@
 """Requests to Responses by way of a provider's batches: cheaper, and up to a day later.
 
-`BatchModel` takes the place of a hosted model, with its name and identity, so that keys and ledger
-are the same. A batch is recorded before it is submitted, so that no later command submits it again.
-A provider's `BatchServer` says how a batch is submitted and a result is read.
+A batch is recorded before it is submitted, so that no later command submits it again.
 """
 
 import asyncio
@@ -40,23 +38,20 @@ from harness.storage.files import write_whole
 
 _T = TypeVar("_T")
 _Spec = TypeVar("_Spec", bound=HostedSpec)
+# The seconds between two looks at a batch: the first, how they grow, and the longest.
 FIRST_S, GROWTH, LONGEST_S = 2.0, 1.5, 60.0
-"""The seconds between two looks at a batch: the first, how they grow, and the longest."""
-LONGEST_NAME = 64
-"""Characters of an entry's name in a batch, at either provider."""
-ENTRY_BYTES = 2**18
-"""Of one result in a file of them, on average: a vector of 10,000 numbers."""
+LONGEST_NAME = 64  # characters of an entry's name in a batch, at either provider
+ENTRY_BYTES = 2**18  # of one result in a file of them, on average: a vector of 10,000 numbers
+# How long the requests of a batch may take to go up, or its results to come down.
 TRANSFER_S = 600.0
-"""How long the requests of a batch may take to go up, or its results to come down."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
     """One batch: `nonce` is our name for it, `id` the provider's, None until it is known.
 
-    `created` is in seconds since 1970. `entries` counts what the provider counts: one request may
-    take several. `failed` are the requests without an answer in it: if they are wanted again, they
-    are asked again.
+    `created` is in seconds since 1970. A request may take several `entries`. `failed` are those
+    without an answer, which are asked again if they are wanted again.
     """
 
     nonce: str
@@ -110,7 +105,7 @@ class BatchFiles:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """The progress of a batch; `word` is the provider's own, `results` the paths of its results.
+    """The progress of a batch by the provider's `word`; `results` are the paths of its results.
 
     `error` says why the provider rejected the whole batch: then nothing of it was asked.
     """
@@ -137,10 +132,9 @@ class BatchExpired(Exception):
 
 
 class BatchServer(ABC, Generic[_Spec]):
-    """The batches of a hosted model's provider.
+    """The batches of a hosted model's provider, which takes `most_entries` and `most_bytes` in one.
 
-    `most_entries` and `most_bytes` are what the provider takes in one batch. Calls raise
-    RetryableError, PermanentError, BatchExpired or ModelError.
+    Calls raise RetryableError, PermanentError, BatchExpired or ModelError.
     """
 
     kind: ClassVar[str]
@@ -165,10 +159,7 @@ class BatchServer(ABC, Generic[_Spec]):
         """Submit a batch; the provider's name for it."""
 
     def find(self, record: BatchRecord) -> str | None:
-        """The name of a batch that may have arrived; None if it did not.
-
-        BatchExpired if the provider cannot say.
-        """
+        """The name of a batch that may have arrived; None if not, BatchExpired if nobody knows."""
         raise BatchExpired("it does not say which batch is whose")
 
     @abstractmethod
@@ -244,10 +235,7 @@ class BatchServer(ABC, Generic[_Spec]):
             raise RetryableError(fact) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    record: BatchRecord
-    wanted: Sequence[Request]
+_Job = tuple[BatchRecord, list[Request]]  # a batch, and what is wanted of it
 
 
 class BatchModel:
@@ -262,7 +250,7 @@ class BatchModel:
         attempts: int = 8,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Keep the arguments; a call that fails is tried `attempts` times."""
+        """A call that fails is tried `attempts` times."""
         model = server.hosted
         self.name, self.kind, self.modes = model.name, model.kind, model.modes
         self._model, self._server, self._files = model, server, files
@@ -288,11 +276,9 @@ class BatchModel:
         if not wanted:
             return
         if unknown := {r.mode for r in wanted.values() if self._server.path(r) is None}:
-            chooses = unknown & {Mode.CHOOSE, Mode.CHOOSE_TOKEN}
-            remedy = ", or have the choices written: --answers written" if chooses else ""
             raise ModelError(
-                f"batches cannot be asked to {', '.join(sorted(unknown))}; "
-                f"leave out --batch{remedy}"
+                f"batches cannot be asked to {', '.join(sorted(unknown))}; leave out --batch, or "
+                "have choices written: --answers written"
             )
         self._model.check()
         earlier = self._earlier_jobs(wanted)
@@ -305,7 +291,7 @@ class BatchModel:
             keys = [key for key in record.keys if key in wanted and key not in record.failed]
             found = self._found(record) if keys and record.id is None else record
             if keys and found is not None:
-                jobs.append(_Job(found, [wanted.pop(key) for key in keys]))
+                jobs.append((found, [wanted.pop(key) for key in keys]))
         return jobs
 
     def _found(self, record: BatchRecord) -> BatchRecord | None:
@@ -314,10 +300,9 @@ class BatchModel:
             name = self._retry(lambda: self._server.find(record))
         except BatchExpired:
             raise ModelError(
-                f"a command ended when it handed in a batch of {len(record.keys)} requests, "
-                f"which may be at {self._server.address} or not: look in the provider's "
-                f"console. If it is there, write its id as `id`, and `submitted` as `state`, "
-                f"into {self._files.path(record)}; if not, remove that file"
+                f"a batch of {len(record.keys)} requests may be at {self._server.address} or not: "
+                f"look in the provider's console. If it is there, write its id as `id`, and "
+                f"`submitted` as `state`, into {self._files.path(record)}; if not, remove that file"
             ) from None
         if name is None:
             self._files.remove(record)
@@ -344,16 +329,12 @@ class BatchModel:
         return [*jobs, self._submit_batch(batch, entries, path=path)] if batch else jobs
 
     def _submit_batch(
-        self, requests: Sequence[Request], entries: Sequence[bytes], *, path: str
+        self, requests: list[Request], entries: Sequence[bytes], *, path: str
     ) -> _Job:
         server = self._server
+        keys = tuple(request.key for request in requests)
         record = BatchRecord(
-            nonce=uuid4().hex,
-            provider=server.kind,
-            address=server.address,
-            created=time.time(),
-            keys=tuple(request.key for request in requests),
-            entries=len(entries),
+            *(uuid4().hex, server.kind, server.address), time.time(), keys, len(entries)
         )
 
         def submit() -> str:
@@ -375,7 +356,7 @@ class BatchModel:
             fact = f"{server.address} has no batches ({error}); leave out --batch"
             raise ModelError(fact) from None
         self._files.write(submitted)
-        return _Job(submitted, requests)
+        return submitted, requests
 
     def _await(self, jobs: Sequence[_Job]) -> Iterator[Response]:
         errors, waiting, wait_s = list[str](), list(jobs), FIRST_S
@@ -385,8 +366,8 @@ class BatchModel:
                 if status.error is None:
                     yield from self._collect(job, status)
                     continue
-                self._files.remove(job.record)
-                errors.append(f"batch {job.record.shown}: {status.error}")
+                self._files.remove(job[0])
+                errors.append(f"batch {job[0].shown}: {status.error}")
             waiting = [job for job, status in polled if not status.is_ended]
             if waiting:
                 self._sleep(wait_s)
@@ -398,16 +379,17 @@ class BatchModel:
             )
 
     def _poll(self, job: _Job) -> BatchStatus:
-        record = job.record
+        record, wanted = job
         status = self._of(record, lambda: self._server.status(record.id or ""))
         how_far = f"{status.word}: {status.done} of {status.total} answered there"
-        self._progress(f"batch {record.shown} ({how_far})", 0, len(job.wanted))
+        self._progress(f"batch {record.shown} ({how_far})", 0, len(wanted))
         return status
 
     def _collect(self, job: _Job, status: BatchStatus) -> Iterator[Response]:
-        record, keys = job.record, [request.key for request in job.wanted]
+        record, wanted = job
+        keys = [request.key for request in wanted]
         found = self._of(
-            record, lambda: {r.key: r for r in self._server.results(status, job.wanted, record)}
+            record, lambda: {r.key: r for r in self._server.results(status, wanted, record)}
         )
         fact = f"batch {record.shown} ended ({status.word}) without a result of this request"
         lost = {key: Response.failed(key, Reason.FAILED, fact) for key in keys if key not in found}
@@ -428,13 +410,8 @@ class BatchModel:
             ) from None
 
     def _retry(self, call: Callable[[], _T]) -> _T:
-        retrying = Retrying(
-            retry=retry_if_exception_type(RetryableError),
-            stop=stop_after_attempt(self._attempts),
-            wait=_wait_s,
-            sleep=self._sleep,
-            reraise=True,
-        )
+        passing, stop = retry_if_exception_type(RetryableError), stop_after_attempt(self._attempts)
+        retrying = Retrying(retry=passing, stop=stop, wait=_wait_s, sleep=self._sleep, reraise=True)
         try:
             return retrying(call)
         except PermanentError as error:

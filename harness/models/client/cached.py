@@ -1,7 +1,4 @@
-"""Requests to stored responses: a cache over the ledger that calls a model for what is missing.
-
-The only place that calls a model. Nothing here knows a task, a judge or a back end.
-"""
+"""Requests to stored responses: the ledger, and the only place that calls a model."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,13 +15,11 @@ from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
 
 MILLION = 1_000_000
-MESSAGE_TOKENS = 16
-"""What a chat format may put around a message, at most."""
+MESSAGE_TOKENS = 16  # what a chat format may put around a message, at most
+# What a provider may put around a form, at most: Anthropic's page on tool use has up to 530.
 FORM_TOKENS = 600
-"""What a provider may put around a form, at most: Anthropic's page on tool use has up to 530."""
 Retry = Literal["failed", "all", "none"]
-HOSTED = frozenset({"openai", "anthropic"})
-"""The kinds of models whose calls have a price."""
+HOSTED = frozenset({"openai", "anthropic"})  # the kinds of models whose calls have a price
 
 
 def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None":
@@ -39,8 +34,7 @@ def price_of(spec: PriceSpec, *, reasoning_max_tokens: int = 0) -> "Price | None
 class Price:
     """US dollars a million tokens, and the share of the full price that a batch costs.
 
-    `reasoning_max_tokens` are the reasoning tokens that a reply may have in addition to the
-    max_tokens of its decoding.
+    A reply may have `reasoning_max_tokens` in addition to the max_tokens of its decoding.
     """
 
     input_usd: float
@@ -118,39 +112,17 @@ class Budget:
                 self.spent_usd += possible(cost_usd) or 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The calls of one kind that are made together; of a run's answers, which of its steps."""
-
-    what: str
-    model: str = ""
-    step: int = 1
-    steps: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.what} of {self.model}, step {self.step}" if self.model else self.what
-
-    @property
-    def short(self) -> str:
-        """The words without the model's name."""
-        return f"step {self.step}/{self.steps} {self.what}" if self.model else self.what
-
-
+# Receives the words of a stage, how many calls of how many are stored, then, if known, how many of
+# these got no reply, and what those made now have cost in US dollars (None: no price).
 Progress = Callable[..., None]
-"""Receives how far a stage is: a Stage or its words, then how many calls of how many are stored.
-
-Then, if known, how many of these got no reply, and what those made now have cost so far in US
-dollars; None where no price is known.
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """What a command may call: nothing at all, what of the stored failures again, for how much.
+    """What a command may call, for how much.
 
-    `retry` says which stored failures are asked again: `failed` those without a reply, `all` also
-    those that were refused, filtered or cut, `none` none. With `is_batch`, hosted models are called
-    in their providers' batches.
+    Of stored failures those without a reply are asked again (`retry`: `failed`), also those that
+    were refused, filtered or cut (`all`), or none.
     """
 
     is_offline: bool = False
@@ -163,9 +135,8 @@ class CallPolicy:
 class CachedClient:
     """One model with the ledger of its calls, its price if known, and the policy for new calls.
 
-    `priced_as` is what prices.yaml calls the model, None for one that is not paid by the call: none
-    that is hosted, or a server on this machine without a key. `waiting` are the keys of its calls
-    in batches that were submitted and are not collected yet.
+    `priced_as` is what prices.yaml calls the model, None for one that is not paid by the call.
+    `waiting` are the keys of its calls in batches that are not collected yet.
     """
 
     model: Model
@@ -185,7 +156,7 @@ class CachedClient:
         """Write to disk what was answered."""
         self.ledger.close()
 
-    def answer(self, requests: Iterable[Request], *, stage: Stage | str) -> dict[str, Response]:
+    def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
         """The response to each request, by key: stored ones, and the missing ones asked now."""
         planned = {request.key: request for request in requests}
         in_ledger = self.ledger.find(planned)
@@ -196,10 +167,8 @@ class CachedClient:
         if not missing:
             return in_ledger
         if self.terms.is_offline:
-            raise StoreError(
-                f"{stage}: {len(missing)} of {len(planned)} calls are not stored; "
-                "repeat the command without --offline to make them"
-            )
+            fact = f"{stage}: {len(missing)} of {len(planned)} calls are not stored"
+            raise StoreError(f"{fact}; repeat the command without --offline to make them")
         try:
             self._ask(missing, final, stage=stage)
         except ModelError as error:
@@ -219,17 +188,13 @@ class CachedClient:
     def _final(self, responses: Mapping[str, Response]) -> dict[str, Response]:
         """The responses that are not asked for again: answers, and failures by the policy."""
         # A reply without an answer is final too: asked for until it answers, it would be selected.
-        if self.terms.is_offline or self.terms.retry == "none":
-            return dict(responses)
-        again = frozenset(Reason) if self.terms.retry == "all" else NO_REPLY
-        return {
-            key: response
-            for key, response in responses.items()
-            if not response.failure or response.failure.reason not in again
-        }
+        again = {"none": frozenset[Reason](), "failed": NO_REPLY, "all": frozenset(Reason)}
+        asked = again["none" if self.terms.is_offline else self.terms.retry]
+        found = responses.items()
+        return {k: r for k, r in found if not r.failure or r.failure.reason not in asked}
 
     def _ask(
-        self, missing: Mapping[str, Request], stored: Mapping[str, Response], *, stage: Stage | str
+        self, missing: Mapping[str, Request], stored: Mapping[str, Response], *, stage: str
     ) -> None:
         self.ledger.check()
         left, failed = dict(missing), _count_failed(stored.values())
@@ -249,8 +214,7 @@ class CachedClient:
                 if budget and price:
                     budget.record(priced.key, _worst_case_cost(priced.usage, request, price))
                 failed += _count_failed([response])
-                cost_usd = spent if price else None
-                self.progress(stage, total - len(left), total, failed, cost_usd)
+                self.progress(stage, total - len(left), total, failed, spent if price else None)
             if len(left) == before:
                 raise self._budget_error(left.values(), stage)
 
@@ -265,7 +229,7 @@ class CachedClient:
             costs = [_worst_case_cost(usage, planned[key], self.price) for usage in usages]
             self.terms.budget.record_stored(key, fsum(costs))
 
-    def _budget_error(self, left: Collection[Request], stage: Stage | str) -> Exception:
+    def _budget_error(self, left: Collection[Request], stage: str) -> Exception:
         budget, price, count = self.terms.budget, self.price, len(left)
         if budget is None or price is None:
             return StoreError(f"{stage}: model {self.model.name} left {count} requests unanswered")

@@ -1,7 +1,6 @@
 """A server's address and key, and its words as messages and files may hold them.
 
-Every word of a server passes `Endpoint.quote` before it enters a message (no key, no control
-character, no endless page), and every reply `Endpoint.read` before any of it is stored.
+Every word of a server passes `Endpoint.quote`, and every reply `Endpoint.read`.
 """
 
 import ipaddress
@@ -15,13 +14,12 @@ from urllib.parse import urlsplit
 from harness.errors import ModelError
 from harness.specs.models import HostedSpec, ModerationSpec, is_usual_variable
 
-LONGEST_QUOTE = 400
-"""In characters."""
+LONGEST_QUOTE = 400  # in characters
+# In characters: of an address in a message, and of one that is taken.
 LONGEST_ADDRESS, LONGEST_URL = 200, 2_000
-"""In characters: of an address in a message, and of one that is taken."""
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+# A shorter key, or a shorter one of letters alone, may be a word of an answer: it is no secret.
 LEAST_SECRET, LEAST_LETTERS = 8, 16
-"""A shorter key, or a shorter one of letters alone, may be a word of an answer: it is no secret."""
 
 
 def _is_address(url: str) -> bool:

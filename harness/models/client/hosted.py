@@ -25,8 +25,7 @@ from harness.models.custom import ModelContext, Resolvable
 from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import HostedSpec, ModerationSpec
 
-PASSING = frozenset({408, 409, 425, 429})
-"""HTTP statuses below 500 that may pass."""
+PASSING = frozenset({408, 409, 425, 429})  # HTTP statuses below 500 that may pass
 PREFLIGHT_S = 10.0
 _Spec = TypeVar("_Spec", bound=HostedSpec | ModerationSpec)
 
@@ -41,7 +40,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
     is_one_by_one = False  # whether several replies are as many calls
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
-        """Keep the settings; nothing is read or called yet."""
+        """Keep the arguments."""
         self.name, self.spec, self._environ = name, spec, environ
         self._is_checked = False
 

@@ -1,8 +1,4 @@
-"""HTTP calls to one server by aiohttp: what may be sent along, and what may come back.
-
-Nothing of the environment is sent, no cookie is kept, no redirect is followed, nothing on this
-machine is asked through a proxy, no reply is packed, and none is read beyond a limit.
-"""
+"""HTTP calls to one server by aiohttp: what may be sent along, and what may come back."""
 
 import asyncio
 import json
@@ -28,8 +24,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _T = TypeVar("_T")
+# Of a reply's body. The log-probabilities of a long prompt take a few million.
 MOST_BYTES = 16 * 2**20
-"""Of a reply's body. The log-probabilities of a long prompt take a few million."""
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 
@@ -39,7 +35,7 @@ class HttpError(Exception):
     def __init__(
         self, status: int, content: bytes, *, path: str, headers: Mapping[str, str]
     ) -> None:
-        """Read the body: JSON, or text if it is none."""
+        """Keep the arguments."""
         self.status, self.path, self.headers = status, path, headers
         self.text = content.decode("utf-8", "replace").strip() or f"status {status}"
         try:
@@ -60,7 +56,7 @@ class Connection:
     """Open connections to a server, inside one event loop."""
 
     def __init__(self, server: Endpoint, session: "aiohttp.ClientSession") -> None:
-        """Use an open session."""
+        """Keep the arguments."""
         self._server, self._session, self._proxy = server, session, proxy_of(server)
 
     async def request(
@@ -71,24 +67,19 @@ class Connection:
         *,
         most: int = MOST_BYTES,
     ) -> bytes:
-        """The body of the reply at a path below the server's address, or at a whole address.
+        """The body of the reply at a path; a mapping is sent as JSON, and bytes are JSON already.
 
-        A mapping is sent as JSON, and bytes are JSON already. HttpError for an error's status,
-        RetryableError without a reply, ModelError at a redirect.
+        HttpError for an error's status, RetryableError without a reply, ModelError at a redirect.
         """
         import aiohttp
 
-        url = path if "://" in path else self._server.url.rstrip("/") + path
+        url = self._server.url.rstrip("/") + path
         data = msgspec.json.encode(body) if isinstance(body, Mapping) else body
-        is_json = isinstance(data, bytes)
         try:
+            headers = {"Content-Type": "application/json"} if isinstance(data, bytes) else {}
+            safe: dict[str, Any] = {"allow_redirects": False, "proxy": self._proxy}
             async with self._session.request(
-                method,
-                url,
-                data=data,
-                headers={"Content-Type": "application/json"} if is_json else {},
-                allow_redirects=False,
-                proxy=self._proxy,
+                method, url, data=data, headers=headers, **safe
             ) as reply:
                 content = await self._read(reply, most)
         except aiohttp.ServerTimeoutError:

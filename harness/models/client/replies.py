@@ -1,8 +1,4 @@
-"""Bodies and replies of hosted models to Responses, whichever provider sends them.
-
-A reply that was paid for and holds no answer becomes a failure with its usage. Nothing here knows
-a provider's format, calls a server or stores.
-"""
+"""Bodies and replies of hosted models to Responses, whichever provider sends them."""
 
 import json
 from collections.abc import Mapping
@@ -18,20 +14,17 @@ from harness.parts import Failure, Reason, Usage, digest
 from harness.text.cleanup import repair_surrogates
 
 _T = TypeVar("_T")
+# The longest text of a reply: so many characters, and so many a token (runs of spaces).
 SPARE_CHARACTERS, TOKEN_CHARACTERS = 10_000, 256
-"""The longest text of a reply: so many characters, and so many a token (runs of spaces)."""
-LONGEST_NAME = 200
-"""In characters."""
-MOST_TOKENS = 10**9
-"""Of one call: no model reads or writes as many."""
+LONGEST_NAME = 200  # in characters
+MOST_TOKENS = 10**9  # of one call: no model reads or writes as many
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a provider's reply says: its text, its usage and snapshot, and how it ended.
 
-    `stop` is "length" where it was cut; `is_filtered`, a `refusal` and `unended`, the word for
-    another end than an answer's, say why it holds none.
+    `stop` is "length" where it was cut; `unended` is the word for another end than an answer's.
     """
 
     text: str
@@ -62,25 +55,19 @@ def _why_missing(reply: Reply, server: Endpoint, *, most_tokens: int) -> tuple[R
         return Reason.FAILED, f"{fact}: it is not kept"
     if reply.unended is not None:
         return Reason.FAILED, server.quote(f"the answer did not come to its end ({reply.unended})")
-    is_empty = reply.stop == "length" and not reply.text
-    return (Reason.TRUNCATED, _why_truncated(reply.usage)) if is_empty else None
-
-
-def _why_truncated(usage: Usage) -> str:
-    tokens = usage.completion_tokens
-    spent = "" if tokens is None else f" after {tokens} tokens"
-    if usage.reasoning_tokens:
-        spent += f", {usage.reasoning_tokens} of them of reasoning"
-    return (
-        f"cut before the first word of an answer{spent}: give it more room (max_tokens of the "
-        "decoding, or reasoning_max_tokens in the model's YAML), or have it reason less"
+    if reply.stop != "length" or reply.text:
+        return None
+    spent = f"{reply.usage.completion_tokens} tokens, {reply.usage.reasoning_tokens} of reasoning"
+    return Reason.TRUNCATED, (
+        f"cut before the first word of an answer after {spent}: give it more room (max_tokens of "
+        "the decoding, or reasoning_max_tokens in the model's YAML), or have it reason less"
     )
 
 
 def no_answer(
     request: Request, reason: Reason, message: str, *, usage: Usage, served: str | None = None
 ) -> Response:
-    """The failure of a reply that holds no answer; its tokens are charged all the same."""
+    """The failure of a reply that holds no answer, and was paid for all the same."""
     return Response(request.key, failure=Failure(reason, message), usage=usage, served=served)
 
 
@@ -90,10 +77,9 @@ def read_usage(
     completion: str = "completion_tokens",
     reasoning: str = "reasoning_tokens",
 ) -> Usage:
-    """The token counts of a reply; None where it reports them in another form.
+    """The token counts of a reply; None where one is impossible, or in another form.
 
     Prompt tokens are the sum of the counts under the names in `prompt`, None without the first.
-    A count below 0, or of more tokens than any call has, makes all of them None.
     """
     usage = body.get("usage")
     if not isinstance(usage, Mapping):

@@ -1,7 +1,4 @@
-"""Requests to Responses over a network: retries, time limits, and how many calls are in flight.
-
-Nothing here knows a server, a client library or a file.
-"""
+"""Requests to Responses over a network: retries, time limits, and how many calls are in flight."""
 
 import asyncio
 import logging
@@ -23,19 +20,15 @@ from harness.errors import ModelError
 from harness.parts import NO_REPLY, UNCHARGED, UNKNOWN_USAGE, Failure, Reason, Usage, total_usage
 
 _log = logging.getLogger(__name__)
-LATER = "repeat the command later, or raise total_s in the model's YAML"
-WARN_AFTER = 8
-"""So many calls in a row without a reply are logged."""
-GIVE_UP_AFTER = 20
-"""So many failed requests in a row end the run, or as many as may be in flight."""
-FIRST = 16
-"""The limit of calls in flight while nothing is known of a server."""
+WARN_AFTER = 8  # so many calls in a row without a reply are logged
+GIVE_UP_AFTER = 20  # so many failed requests in a row end the run, or as many as may be in flight
+FIRST = 16  # the limit of calls in flight while nothing is known of a server
+# A good round multiplies the limit by STEEP; after the first cut it adds 1/SHARE of the most.
 STEEP, SHARE = 4, 20
-"""A good round multiplies the limit by STEEP; after the first cut it adds 1/SHARE of the most."""
+# The share of a round that may fail (3 of 16 may be chance); the deepest cut of one round.
 TOLERATED, DEEPEST = 0.2, 0.5
-"""The share of a round that may fail (3 of 16 may be chance); the deepest cut of one round."""
+# One attempt at a request; raises RetryableError or PermanentError where there is no response.
 Call = Callable[[Request], Awaitable[Response]]
-"""One attempt at a request; raises RetryableError or PermanentError where there is no response."""
 Connect = Callable[[], AbstractAsyncContextManager[Call]]
 
 
@@ -43,9 +36,9 @@ Connect = Callable[[], AbstractAsyncContextManager[Call]]
 class RetryPolicy:
     """How many requests may be in flight, and how long each is tried.
 
-    `timeout_s` limits one call, `total_s` all attempts of one request and the waits between them,
-    from its first call on. Waits that no server asks for grow from `first_wait_s` to
-    `longest_wait_s`. With `is_one_by_one` a request for several replies is as many calls.
+    `timeout_s` limits one call, `total_s` all attempts of one request with the waits between them,
+    which grow from `first_wait_s` to `longest_wait_s` if the server asks for none. With
+    `is_one_by_one` a request for several replies is as many calls.
     """
 
     concurrency: int
@@ -61,13 +54,13 @@ class CallError(Exception):
     """A call without a response; `usage` is what it was charged, None where nobody knows."""
 
     def __init__(self, message: str, usage: Usage = UNKNOWN_USAGE) -> None:
-        """Keep the message and the usage."""
+        """Keep the arguments."""
         super().__init__(message)
         self.usage = usage
 
 
 class RetryableError(CallError):
-    """A failure that may pass; `is_rate_limited` if the server had too many calls of ours."""
+    """A failure that may pass, `retry_after_s` the wait that the server asked for."""
 
     def __init__(
         self,
@@ -77,7 +70,7 @@ class RetryableError(CallError):
         is_rate_limited: bool = False,
         usage: Usage = UNKNOWN_USAGE,
     ) -> None:
-        """Keep the message, the wait that the server asked for, and the usage."""
+        """Keep the arguments."""
         super().__init__(message, usage)
         self.retry_after_s, self.is_rate_limited = retry_after_s, is_rate_limited
 
@@ -86,7 +79,7 @@ class PermanentError(CallError):
     """A failure that another call would not mend."""
 
     def __init__(self, reason: Reason, message: str, *, usage: Usage = UNKNOWN_USAGE) -> None:
-        """Keep the reason, the message and the usage of the response it becomes."""
+        """Keep the arguments."""
         super().__init__(message, usage)
         self.reason = reason
 
@@ -104,12 +97,12 @@ def attach_usage(usage: Usage) -> Iterator[None]:
 class Limiter:
     """An adaptive limit on the calls in flight, never above `most`: AIMD, in rounds.
 
-    A round is as many calls as the limit was at its start. After it the limit grows if few calls
-    failed, and shrinks by the rate-limited share if more than a few were turned away.
+    After as many calls as the limit, it grows if few failed, and shrinks by the rate-limited share
+    if more than a few were turned away.
     """
 
     def __init__(self, most: int) -> None:
-        """Start low."""
+        """Keep the arguments."""
         self.most, self.limit, self._is_cut = most, min(FIRST, most), False
         self._slots, self._surplus = asyncio.Semaphore(self.limit), 0
         self._seen = self._failed = self._limited = 0
@@ -150,8 +143,7 @@ def send_all(
 ) -> Generator[Response, None, None]:
     """Answer each request once, in the order in which the answers come.
 
-    ModelError if only failures come and a request is left. Closing the generator cancels the calls
-    in flight.
+    ModelError if only failures come. Closing the generator cancels the calls in flight.
     """
     remaining = iter(requests)
     if (first := next(remaining, None)) is None:
@@ -170,8 +162,7 @@ def _in_background(
 ) -> Generator[Response, None, None]:
     """Yield what a coroutine puts, which runs in a thread with an event loop of its own.
 
-    Once the caller asks for the next result, `release` is called in that loop: whatever ends this
-    process loses no more results than may be unreleased.
+    Once the caller asks for the next result, `release` is called in that loop.
     """
     completed = SimpleQueue[Response | BaseException | None]()
     loop = asyncio.new_event_loop()
@@ -250,14 +241,12 @@ class _Session:
             put(response)
 
     async def _has_slot(self) -> bool:
-        """Wait for a slot and take it; once nothing more is to be asked, leave it to the next."""
         await self.limiter.acquire()
         if self.closed_by is not None:
             self.limiter.release()
         return self.closed_by is None
 
     async def _answer(self, request: Request) -> Response:
-        """The response to a request, with the usage of all of its attempts."""
         end_s, failed = _now() + self.policy.total_s, list[RetryableError]()
         if not self.policy.is_one_by_one or request.decoding.n == 1:
             return _with_all_usage(await self._reply(request, failed, end_s), failed)
@@ -298,8 +287,7 @@ class _Session:
     def _wait_s(self, failed: Sequence[RetryableError]) -> float:
         """Record the last attempt, which failed; the seconds to the next one.
 
-        They are random up to a growing limit, or what the server asks for, spread: requests that
-        were rejected together do not come back together.
+        They are spread: requests that were rejected together do not come back together.
         """
         policy, error = self.policy, failed[-1]
         self.limiter.record(error)
@@ -317,13 +305,11 @@ class _Session:
     def _given_up(self, request: Request, failed: Sequence[RetryableError]) -> Response:
         """The failure of a request that is not called again."""
         count, most, asked_s, why = len(failed), self.policy.attempts, failed[-1].retry_after_s, ""
-        if count < most and self.closed_by is not None:
-            why = ": nothing more is asked of the server; repeat the command later"
-        elif count < most:
+        if count < most:
             why = f": the server asks to wait {asked_s:.0f} s, and" if asked_s else ":"
-            most_s = f"{self.policy.total_s:g} s in all"
-            why += f" another attempt would take more than {most_s}; {LATER}"
-        fact = f"{failed[-1]}; gave up after attempt {count} of {most}{why}"
+            why += f" another attempt would take more than {self.policy.total_s:g} s in all; "
+        later = "repeat the command later, or raise total_s in the model's YAML" if why else ""
+        fact = f"{failed[-1]}; gave up after attempt {count} of {most}{why}{later}"
         return Response(request.key, failure=Failure(Reason.FAILED, fact), usage=UNCHARGED)
 
     def _record(self, response: Response) -> None:
@@ -334,10 +320,9 @@ class _Session:
         self.failed_requests += 1
         if self.failed_requests == max(GIVE_UP_AFTER, self.policy.concurrency):
             self.closed_by = ModelError(
-                f"the last {self.failed_requests} requests failed one after the other, the "
-                f"last with: {response.failure.message}; nothing more was asked, and what was "
-                "answered is stored: mend that and repeat the command, which asks them again "
-                "(--retry none leaves them out)"
+                f"the last {self.failed_requests} requests failed one after the other, the last "
+                f"with: {response.failure.message}; nothing more was asked, and what was answered "
+                "is stored: mend that and repeat the command (--retry none leaves them out)"
             )
             self.closing.set()
 
@@ -352,9 +337,8 @@ def nth_request(request: Request, index: int) -> Request:
 def merge(request: Request, replies: Sequence[Response]) -> Response:
     """Merge the replies to one request into one response; its usage is their sum.
 
-    Replies without an answer are listed in `lost`. The response is a failure where no reply has an
-    answer, and where one never came: all replies are asked for again then. It counts as cut where
-    one reply is.
+    It is a failure where no reply has an answer, and where one never came: all are asked again
+    then. It counts as cut where one reply is.
     """
     answers = [reply for reply in replies if not reply.failure]
     failures = [reply for reply in replies if reply.failure]

@@ -1,7 +1,6 @@
 """Requests to bodies of OpenAI-compatible calls; bodies of replies and errors to what they mean.
 
-Chat completions, embeddings and the responses API, whose calls give one reply each. Pure: what
-cannot be read raises RetryableError where another attempt may help, else PermanentError.
+What cannot be read raises RetryableError where another attempt may help, else PermanentError.
 """
 
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from harness.models.client.retry import PermanentError, RetryableError, attach_u
 from harness.parts import Mode, Reason, Usage, vector_fault
 from harness.specs.models import OpenAISpec
 
+# Codes of errors that say that a filter held a prompt or an answer back.
 POLICY_CODES = frozenset(
     {
         *("bio_policy", "content_filter", "content_policy_violation", "data_inspection_failed"),
@@ -24,19 +24,17 @@ POLICY_CODES = frozenset(
         "ResponsibleAIPolicyViolation",
     }
 )
-"""Codes of errors that say that a filter held a prompt or an answer back."""
+# Servers' words, in small letters, for a reply that the model or its settings ended.
 ENDED = frozenset(
     {
         *("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "normal"),
         *("tool_calls", "tool_use", "function_call", "repetition"),
     }
 )
-"""Servers' words, in small letters, for a reply that the model or its settings ended."""
 CUT = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
 FILTER_STOPS = frozenset({"content_filter", "safety", "sensitive"})
 IGNORES_N = "the server ignores n; set sends_n: false in the model's YAML"
-LEAST_TOKENS = 16
-"""The API refuses a smaller max_output_tokens."""
+LEAST_TOKENS = 16  # the API refuses a smaller max_output_tokens
 PASSING = frozenset({"server_error", "rate_limit_exceeded"})
 UNFINISHED = frozenset({"queued", "in_progress", "cancelled"})
 

@@ -1,10 +1,8 @@
 """Choices to their log-probabilities, from OpenAI-compatible servers: exact, or of likely tokens.
 
-Exact: the server gets context and choice as one prompt and returns the log-probability of each
-token; the texts of the tokens say which of them belong to the choice. Of likely tokens: a chat
-server returns the likeliest first tokens of its reply. Where a number would be a guess, there is
-none, but a PermanentError: FAILED where the server left out or mangled what it was asked for,
-UNPARSED where its tokens hold no choice, UNSUPPORTED where there can be no number.
+Exact: the server returns the log-probability of each token of context and choice. Of likely tokens:
+a chat server returns the likeliest first tokens of its reply. Where a number would be a guess,
+there is none, but a PermanentError.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +23,7 @@ from harness.models.openai.bodies import body_of
 from harness.parts import UNCHARGED, ChoiceScore, Decoding, Mode, Reason
 from harness.specs.models import OpenAISpec
 
-MOST_TOKENS = 20
-"""Next tokens that a server is asked for: the most that OpenAI and vLLM return."""
+MOST_TOKENS = 20  # next tokens that a server is asked for: the most that OpenAI and vLLM return
 NO_ECHO = (
     "the reply holds no log-probabilities of the prompt; serve the model with vLLM, whose "
     "completions echo them, or run it here with kind: vllm or transformers, or set `choices: "
@@ -36,10 +33,9 @@ NO_NEXT = (
     "the reply holds no log-probabilities of next tokens; use a model whose chat completions "
     "return them, or serve an open model with vLLM and set `choices: echo`, or set `choices: none`"
 )
-SLACK = 1e-3
-"""How far above 0 rounding may lift a log-probability."""
+SLACK = 1e-3  # how far above 0 rounding may lift a log-probability
+# What share of the choices' probability a token that begins one may have, to be left out.
 SPILL = 0.01
-"""What share of the choices' probability a token that begins one may have, to be left out."""
 Spans = list[tuple[int, int]]
 
 
@@ -60,10 +56,6 @@ class NextToken(Struct, frozen=True):
 class _Completion(Struct):
     logprobs: Logprobs | None = None
     index: int | None = None
-
-
-class _Position(Struct):
-    top_logprobs: list[NextToken]
 
 
 class _Chat(Struct):
@@ -121,9 +113,8 @@ def spans_in(tokens: Sequence[str], prompt: str) -> Spans | None:
     """First character of each token and the one after its last; None where they spell another text.
 
     An empty token ends inside a character: its span is that of the next token. Only where tokens
-    spell no prompt so, they are read as SentencePiece's, which drops the space that opens a token:
-    it is between two spans, or is an empty token. Markers before the prompt are at (0, 0), and a
-    space that the tokenizer puts before it is not in it.
+    spell no prompt so, they are read as SentencePiece's, which drops the space that opens a token.
+    Markers before the prompt are at (0, 0).
     """
     return _spans(tokens, prompt, has_spaces=True) or _spans(tokens, prompt, has_spaces=False)
 
@@ -215,10 +206,12 @@ def read_next_tokens(body: Mapping[str, Any], server: Endpoint) -> list[NextToke
     if refusal := chat.message.get("refusal"):
         raise PermanentError(Reason.REFUSED, server.quote(str(refusal)))
     content = (chat.logprobs or {}).get("content") or []
-    positions = replies.read_as(list[_Position], content, what="a chat completion")
-    if not positions or not positions[0].top_logprobs:
+    positions = replies.read_as(list[dict[str, Any]], content, what="a chat completion")
+    given = positions[0].get("top_logprobs") if positions else None
+    found = replies.read_as(list[NextToken], given or [], what="a chat completion")
+    if not found:
         raise PermanentError(Reason.FAILED, NO_NEXT)
-    return list(dict.fromkeys(positions[0].top_logprobs))
+    return list(dict.fromkeys(found))
 
 
 def token_scores(
@@ -227,8 +220,7 @@ def token_scores(
     """The scores of choices of one token, with or without a space before it.
 
     A choice that is not among the tokens gets the log-probability of the least likely of them,
-    which its own cannot exceed. A token that is only the beginning of a choice may go on to it or
-    not, so that a bound alone is known; hardly likely ones are left out of account.
+    which its own cannot exceed. Of a token that only begins a choice a bound alone is known.
     """
     least = _sum([min(each.logprob for each in next_tokens)])
     words = [choice.strip() for choice in choices]

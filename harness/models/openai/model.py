@@ -1,9 +1,4 @@
-"""Requests to Responses through any OpenAI-compatible server.
-
-It uses chat completions, or the responses API if the YAML says so. `bodies` words requests and
-reads replies; `choices` scores choices. `ModerationModel` gives texts one of two labels: the
-moderation endpoint gets the text of a sample, and no prompt.
-"""
+"""Requests to Responses through any OpenAI-compatible server, or its moderation endpoint."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,23 +30,8 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
 MOST_CATEGORIES = 100
 BATCH_ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-ONE_ALONE = "only one completion choice"
-"""What llama.cpp said with status 500 before it knew n."""
+ONE_ALONE = "only one completion choice"  # what llama.cpp said with status 500 before it knew n
 NOT_TAKEN = frozenset({"unsupported_parameter", "unsupported_value", "unknown_parameter"})
-EFFORT = "another reasoning_effort, or none"
-SETTINGS: Mapping[str, str] = {
-    "logprobs": "choices: none",
-    "n": "sends_n: false",
-    "max_tokens": "token_field: max_completion_tokens",
-    "max_completion_tokens": "token_field: max_tokens",
-    **dict.fromkeys(("reasoning", "reasoning.effort", "reasoning_effort"), EFFORT),
-    "response_format": "is_structured_output: false",
-    "seed": "sends_seed: false",
-    "temperature": "sends_temperature: false",
-    "text.format": "is_structured_output: false",
-    "top_logprobs": "choices: none",
-}
-"""By the field that a model does not take: the setting of its YAML that leaves the field out."""
 _Spec = TypeVar("_Spec", OpenAISpec, ModerationSpec)
 
 
@@ -69,16 +49,13 @@ class OpenAIServed(HostedModel[_Spec]):
 
     def _remedy(self, error: HttpError, words: str, *, has_form: bool) -> str | None:
         status, param, model = error.status, str(error.problem.get("param")), repr(self.model)
-        codes, usual = (
-            bodies.codes_of(error.problem),
-            super()._remedy(error, words, has_form=has_form),
-        )
+        codes = bodies.codes_of(error.problem)
         if status == 429 and NO_CREDIT & codes:
             return "see the account's limits, then repeat the command"
         if ONE_ALONE in words.lower():
             return f"set sends_n: false for {model}"
-        if status in (400, 422) and NOT_TAKEN & codes and param in SETTINGS:
-            return f"set {SETTINGS[param]} for {model}"
+        if status in (400, 422) and NOT_TAKEN & codes:
+            return f"leave {param} out by a setting in the YAML of {model} (docs/models.md)"
         if has_form and status in (400, 422):
             named = f"{words} {param}"
             if "response_format" in named or "text.format" in named:
@@ -88,7 +65,7 @@ class OpenAIServed(HostedModel[_Spec]):
             return f"{missing}, or set api: chat"
         if "v1/responses" in error.text and status in (400, 404):
             return f"set api: responses for {model}"
-        return usual
+        return super()._remedy(error, words, has_form=has_form)
 
 
 class OpenAIModel(OpenAIServed[OpenAISpec]):
@@ -97,7 +74,7 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
     kind = "openai"
 
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
-        """Keep the settings; nothing is read or called yet."""
+        """Keep the arguments."""
         super().__init__(name, spec, environ)
         self._auto: dict[str, Any] = {}
         self.is_one_by_one = spec.is_one_by_one
@@ -139,18 +116,14 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
                 f"{server.address} does not list its models ({server.quote(str(listed))}){hint}; "
                 f"{server.remedy}, or name the model instead of auto"
             )
-        names = server.quote(", ".join(sorted(str(entry.get("id")) for entry in listed)))
-        if len(listed) != 1 or not names:
+        names = [str(entry.get("id")) for entry in listed]
+        lengths = [len(str(entry.get(key, ""))) for entry in listed for key in ("id", "root")]
+        if len(names) != 1 or max(lengths) > replies.LONGEST_NAME:
             raise ModelError(
-                f"model: auto needs a server of exactly one model; {server.address} has "
-                f"{len(listed)}: {names or 'none'}; set model to the one that is meant"
+                f"model: auto needs a server of exactly one model, of a name up to "
+                f"{replies.LONGEST_NAME} characters; {server.address} has {len(names)}: "
+                f"{server.quote(', '.join(sorted(names))) or 'none'}; name the one that is meant"
             )
-        for part in ("id", "root"):
-            if len(name := str(listed[0].get(part, ""))) > replies.LONGEST_NAME:
-                raise ModelError(
-                    f"{server.address} lists a model whose {part} has {len(name)} characters; "
-                    "name the model instead of auto"
-                )
         self._is_checked = True
         return listed[0]
 
@@ -162,8 +135,8 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         if request.mode not in self.modes:
             raise PermanentError(
                 Reason.UNSUPPORTED,
-                f"this server is not asked to {request.mode}; use kind: transformers or vllm, or "
-                "for a server that returns log-probabilities set api: chat and choices",
+                f"this server is not asked to {request.mode}; set api: chat and `choices` for one "
+                "that returns log-probabilities, or use kind: transformers or vllm",
                 usage=UNCHARGED,
             )
         if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
@@ -196,7 +169,7 @@ class ModerationModel(labels.TextLabeller, OpenAIServed[ModerationSpec]):
         questions: labels.LabelQuestions,
         environ: Mapping[str, str],
     ) -> None:
-        """Keep the settings; SpecError unless the task has two labels, `positive` among them."""
+        """Keep the arguments."""
         super().__init__(name, spec, environ)
         self._questions = questions
         self._negative = labels.other_label(questions.labels, spec.positive, model=name)
@@ -217,13 +190,9 @@ class ModerationModel(labels.TextLabeller, OpenAIServed[ModerationSpec]):
             result = replies.read_list(body, "results", _Result, self.server)[0]
         scores = {n: score for n, score in result.category_scores.items() if score is not None}
         categories = {*result.categories, *scores}  # each is a metric of the tables
-        if (
-            len(categories) > MOST_CATEGORIES
-            or any(
-                len(name) > replies.LONGEST_NAME or not name.isprintable() for name in categories
-            )
-            or not all(map(isfinite, scores.values()))
-        ):
+        most = replies.LONGEST_NAME
+        is_odd = any(len(name) > most or not name.isprintable() for name in categories)
+        if is_odd or len(categories) > MOST_CATEGORIES or not all(map(isfinite, scores.values())):
             fact = f"the reply has more than {MOST_CATEGORIES} categories, or odd names or scores"
             raise PermanentError(Reason.FAILED, fact)
         is_flagged = result.flagged or any(result.categories.values())
@@ -248,10 +217,8 @@ class _Batch(Struct):
     errors: dict[str, Any] | None = None
 
 
-NONCE = "harness_nonce"
-"""The key of our name for a batch in its metadata."""
-CLOCK_S = 24 * 3600.0
-"""How far a server's clock may be behind ours when a lost batch is looked for."""
+NONCE = "harness_nonce"  # the key of our name for a batch in its metadata
+CLOCK_S = 24 * 3600.0  # how far a server's clock may be behind ours when a lost batch is looked for
 
 
 class _Batches(Struct):
@@ -286,21 +253,14 @@ class OpenAIBatches(BatchServer[OpenAISpec]):
         def form() -> object:
             import aiohttp
 
-            whole = aiohttp.FormData({"purpose": "batch"})
-            whole.add_field(
-                "file", lines, filename=f"{nonce}.jsonl", content_type="application/jsonl"
-            )
+            whole, named = aiohttp.FormData({"purpose": "batch"}), f"{nonce}.jsonl"
+            whole.add_field("file", lines, filename=named, content_type="application/jsonl")
             return whole
 
         with attach_usage(UNCHARGED):  # a lost upload may be repeated
             file = self.ask_for(_File, "POST", "/files", form)
-        settings: dict[str, object] = {
-            "input_file_id": file.id,
-            "endpoint": path,
-            "completion_window": "24h",
-        }
-        settings |= {"metadata": {NONCE: nonce}}
-        return self.ask_for(_Batch, "POST", "/batches", settings).id
+        body = {"input_file_id": file.id, "endpoint": path, "completion_window": "24h"}
+        return self.ask_for(_Batch, "POST", "/batches", body | {"metadata": {NONCE: nonce}}).id
 
     def find(self, record: BatchRecord) -> str | None:
         """The batch that has our name for it, among those of our record's age or younger."""

@@ -1,9 +1,8 @@
 """Where models and encoders compute whose weights are run here: in the workers of a Ray cluster.
 
-The cluster is joined when the first part is computed: what is stored already needs none. Weights
-are loaded by workers alone; the process of the command reads texts, composes parts and stores. An
+The cluster is joined when the first part is computed, and weights are loaded by workers alone. An
 idle worker takes the next part; results come out in the order of the parts. Ray starts a worker
-that died again, and has it compute its parts again. Nothing here knows what a part is.
+that died again, and has it compute its parts again.
 """
 
 import logging
@@ -23,22 +22,17 @@ from harness.models.extras import require
 from harness.models.spread import Executor, Needs, Part, Spreadable
 
 _log = logging.getLogger(__name__)
+# Defaults of the environment, read when Ray is imported: no telemetry, no lines of its own.
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "1",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: else Ray writes of deaths to stdout
 }
-"""Defaults of the environment, read when Ray is imported: no telemetry, no lines of its own."""
-AT_HAND = 2
-"""Parts a worker has: one that it computes, and the next."""
-AHEAD = 4
-"""Parts a worker, on average, that may be handed out beyond the oldest that is not done."""
-DEATHS = 6
-"""How many workers may die with a part in hand before it is taken for the cause."""
-PATIENCE_S = 1.0
-"""How long to wait, in seconds, before looking again for room for workers."""
-WARN_AFTER = 5
-"""So many looks in a row without room for any worker are logged."""
+AT_HAND = 2  # parts a worker has: one that it computes, and the next
+AHEAD = 4  # parts a worker, on average, that may be handed out beyond the oldest that is not done
+DEATHS = 6  # how many workers may die with a part in hand before it is taken for the cause
+PATIENCE_S = 1.0  # how long to wait, in seconds, before looking again for room for workers
+WARN_AFTER = 5  # so many looks in a row without room for any worker are logged
 PACKAGES = ("torch", "transformers", "sentence-transformers", "vllm")
 
 
@@ -58,7 +52,7 @@ class RayWorker:
     """A copy of a model or encoder, in a process of its own."""
 
     def __init__(self, build: "partial[Any]", expected: Mapping[str, str], needs: Needs) -> None:
-        """Keep what to build; nothing is opened yet."""
+        """Keep the arguments."""
         self._build, self._expected, self._needs = build, expected, needs
         self._copy: Spreadable | None = None
 
@@ -76,9 +70,8 @@ class RayWorker:
                 if here != there:
                     raise ModelError(
                         f"a worker has {here!r} for {name} and the machine of the command "
-                        f"{there!r}, which may give other answers; install the same versions and "
-                        "put the same files on all machines, and set `dtype` and `device` in the "
-                        "model's YAML where these have other devices"
+                        f"{there!r}; put the same versions and files on all machines, and set "
+                        "`dtype` and `device` in the model's YAML where these have other devices"
                     )
             self._copy = copy
         return self._copy.compute(part)
@@ -98,11 +91,9 @@ class RayExecutor(Executor):
     """The workers of one cluster, in a pool for each model and encoder."""
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        """Use the cluster at `address`, with so many workers a model at most.
+        """Use the cluster at `address`, else the one that Ray finds or starts.
 
-        Without an address it is the one that Ray finds: that of RAY_ADDRESS, else one that was
-        started on this machine, else a new one for this process. Without a number there are as
-        many workers as fit. Raises ModelError where Ray is not installed.
+        Without a number there are as many workers as fit. ModelError where Ray is not installed.
         """
         require("ray", extra="ray", what="--executor ray needs")
         for name, value in QUIET.items():
@@ -251,8 +242,7 @@ class _Pool:
             free = _ray().available_resources()
             _log.warning(
                 "the Ray cluster has no room for a worker, which takes %d CPUs and %g GPUs of one "
-                "machine; free on all together: %g CPUs and %g GPUs. It is waited for: stop what "
-                "holds the others (`ray status` shows it), or add a machine",
+                "machine (free: %g and %g); stop what holds the others (`ray status`), or wait",
                 *(self._needs.cpus, self._needs.gpus, free.get("CPU", 0.0), free.get("GPU", 0.0)),
             )
 
@@ -262,16 +252,19 @@ class _Pool:
 
         takes = {"CPU": float(self._needs.cpus), "GPU": self._needs.gpus}
         room = placement_group([{name: count for name, count in takes.items() if count}])
-        options = {
-            "num_cpus": self._needs.cpus,
-            "num_gpus": self._needs.gpus,
-            "max_restarts": -1,
-            "max_task_retries": DEATHS - 1,
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(
-                room, placement_group_capture_child_tasks=True
-            ),
-        }
-        return _Seat(_ray().remote(RayWorker).options(**options).remote(*self._given), room)
+        strategy = PlacementGroupSchedulingStrategy(room, placement_group_capture_child_tasks=True)
+        worker = (
+            _ray()
+            .remote(RayWorker)
+            .options(
+                num_cpus=self._needs.cpus,
+                num_gpus=self._needs.gpus,
+                max_restarts=-1,
+                max_task_retries=DEATHS - 1,
+                scheduling_strategy=strategy,
+            )
+        )
+        return _Seat(worker.remote(*self._given), room)
 
 
 def copies(nodes: Sequence[Mapping[str, float]], needs: Needs) -> int:

@@ -88,7 +88,7 @@ def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk, checkpoint: 
     [
         ("{open: open}", "name the checkpoint's label for each"),
         (None, "no label 'LABEL_9'"),
-        ("{open: LABEL_1, non: LABEL_1}", "label 'LABEL_1' for more than one label of the task"),
+        ("{open: LABEL_1, non: LABEL_1}", "label 'LABEL_1' twice"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(
