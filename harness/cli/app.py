@@ -2,15 +2,18 @@
 
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import StringIO
+from textwrap import shorten, wrap
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from harness import __version__
 from harness.cli.options import RARE, ExitCode, expanded
@@ -30,6 +33,7 @@ EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
 
 
 ALL_OPTIONS = "--help-all"
+SCREEN = 23  # lines of a help that leave room for the prompt on a screen of 80 x 24
 Entry = tuple[str, str]
 """Where a command's function is, as module:function, and its line in the list of commands."""
 PANELS: Mapping[str, Mapping[str, Entry]] = {
@@ -215,8 +219,8 @@ def _command(name: str, *, has_all: bool) -> Callable[..., object]:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made = expanded(getattr(import_module(f"harness.cli.{module}"), function))
-    more = [f"More options: harness {name} {ALL_OPTIONS}"] * (not has_all)
-    app.command(name, epilog=". ".join(more + [f"See also: {below}"] * bool(below)))(made)
+    cls = TyperCommand if has_all else OneScreen
+    app.command(name, cls=cls, epilog=f"See also: {below}" if below else None)(made)
     command: Any = typer.main.get_command(app)
     for one in command.params:
         one.hidden = not has_all and one.name in RARE
@@ -226,3 +230,31 @@ def _command(name: str, *, has_all: bool) -> Callable[..., object]:
             one.display_type_rich = lambda ctx: None
             one.get_usage_pieces = lambda ctx, usage=usage: [usage]
     return command  # type: ignore[no-any-return]
+
+
+class OneScreen(TyperCommand):
+    """A command whose help fits a screen: examples, and as many options, a line each, as fit."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
+        """Write what the command does, an example or three, and its options in a line each."""
+        about, *_ = (self.help or "").split("\n\n")
+        examples = (self.help or "").partition("Example")[2].splitlines()[1:]
+        head = [*wrap(" ".join(about.split()), formatter.width), *examples]
+        found = [(one, record[0]) for one in self.params if (record := one.get_help_record(ctx))]
+        kept = found[: SCREEN - len(head) - 5 - bool(self.epilog)]
+        self.format_usage(ctx, formatter)
+        formatter.write("\n" + "\n".join(head) + "\n\n")
+        width = max(len(names) for _, names in kept)
+        for one, names in kept:
+            about = _brief(getattr(one, "help", None) or "", formatter.width - width - 4)
+            formatter.write(f"  {names:{width}}  {about}\n")
+        formatter.write(f"\nMore options, and more of each: harness {self.name} {ALL_OPTIONS}\n")
+        formatter.write(f"{self.epilog}\n" if self.epilog else "")
+
+
+def _brief(about: str, width: int) -> str:
+    """What an option does in one line: all of it, or its beginning up to a mark."""
+    for mark in ("[.;]", "[:,]") if len(about) > width else ():
+        if ends := [one.start() for one in re.finditer(f"{mark}(?= |$)", about[: width + 1])]:
+            return about[: ends[-1]]
+    return shorten(about, width, placeholder=" ...")

@@ -34,7 +34,7 @@ class Repeat(msgspec.Struct, frozen=True):
 
     `inputs` has a digest for each judge, and one for all under "". `wrote` is the sha256 of the
     run's list of sums, `retried` the ways of retrying that would make calls, `truncated` the number
-    of answers cut at their token limit.
+    of answers cut at their token limit, `program` the digest of what read the replies.
     """
 
     inputs: Mapping[str, str]
@@ -42,6 +42,7 @@ class Repeat(msgspec.Struct, frozen=True):
     wrote: str
     retried: frozenset[str]
     truncated: int
+    program: str
 
 
 def program_digest(*parts: object) -> str:
@@ -105,7 +106,8 @@ def record(
         if any(not name.endswith(f"-{os.getpid()}.jsonl") for name in added):
             path.unlink(missing_ok=True)
             return
-        found = Repeat(inputs, now, sum_of(folder.path / SUMS), frozenset(retried), truncated)
+        wrote = sum_of(folder.path / SUMS)
+        found = Repeat(inputs, now, wrote, frozenset(retried), truncated, program_digest())
         write_whole(path, msgspec.json.encode(found) + b"\n")
     except (OSError, StoreError) as error:
         why = str(error).partition(";")[0]
@@ -129,6 +131,15 @@ def recognised(
             if is_made_so and _is_unchanged(folder, known):
                 return folder, known
     return None
+
+
+def is_read_by_this_program(folder: RunFolder) -> bool:
+    """Whether a run, its stored calls and the program's source are as when it was written."""
+    with suppress(OSError, msgspec.MsgspecError, StoreError):
+        path = records_of(folder.path.parent) / f"{folder.path.name}.json"
+        known = msgspec.json.decode(path.read_bytes(), type=Repeat)
+        return known.program == program_digest() and _is_unchanged(folder, known)
+    return False
 
 
 def _is_unchanged(folder: RunFolder, known: Repeat) -> bool:

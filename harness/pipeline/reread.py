@@ -11,6 +11,7 @@ from harness.judges.custom import reads_each_alone
 from harness.pipeline.execute import CHUNK, put_run, read
 from harness.pipeline.plan import parted
 from harness.pipeline.records import with_verdicts
+from harness.pipeline.repeats import is_read_by_this_program
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import cases_of, questions, rebuild
@@ -40,11 +41,16 @@ class RereadResult:
 
 
 def reread(plan: JudgePlan) -> RereadResult:
-    """Read a run's stored replies with today's parsers; no call is made."""
+    """Read a run's stored replies with today's parsers; no call is made.
+
+    If neither the calls nor the program's own source changed, nothing can be read otherwise.
+    """
     changes, stale = list[VerdictChange](), Counter({one.entry.name: 0 for one in plan.judges})
     altered = [] if plan.task == plan.file.task else [f"the cut of task {plan.file.run.task}"]
     for setup in plan.judges:
         altered += [] if setup.judge.recipe == setup.entry.recipe else [f"judge {setup.entry.name}"]
+    if not altered and is_read_by_this_program(plan.folder):
+        return RereadResult((), stale, ())
     is_alone = all(reads_each_alone(setup.judge) for setup in plan.judges)
     tables = RunTables(plan.folder.path)
     for rows in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
