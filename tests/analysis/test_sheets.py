@@ -40,7 +40,7 @@ def stored(
         )
         for n in range(count)
     ]
-    found.write(run_file(model=ModelEntry(model, "scripted", model, None)), rows)
+    found.write(run_file(count, model=ModelEntry(model, "scripted", model, None)), rows)
     return found
 
 
@@ -202,7 +202,8 @@ def test_without_a_choice_one_variant_and_one_temperature_are_rated(tmp_path: Pa
     file = folder.read()
     run = replace(file.run, variants=("cot0", "base"))
     task = structs.replace(file.task, default_variants=("base", "cot0"))
-    folder.write(replace(file, run=run, task=task), [*rows, *hot, *other])
+    every_row = [*rows, *hot, *other]
+    folder.write(replace(file, run=run, task=task, planned=len(every_row)), every_row)
 
     sheet = answers_sheet([folder], None)
     every = answers_sheet([folder], None, variants=["all"], decodings=["all"])

@@ -63,4 +63,4 @@ def test_a_server_of_one_model_with_an_endless_name_is_not_asked(
 
     assert (code, stub.stats()["requests"]) == (2, 0)
     assert len(err := capsys.readouterr().err) < 2000
-    assert "300000 characters" in err
+    assert "a name up to 200 characters" in err

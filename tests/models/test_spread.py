@@ -93,7 +93,10 @@ def test_as_many_copies_as_fit_on_each_machine(needs: Needs, count: int) -> None
     ("expected", "message"),
     [
         ({"torch": "0.1"}, r"for torch .* '0\.1'.*same versions"),
-        ({"the model": "another"}, r"for the model .* 'another'.*same files on all machines"),
+        (
+            {"the model": "another"},
+            r"for the model .* 'another'.*same versions and files on all machines",
+        ),
     ],
 )
 def test_a_worker_that_might_give_other_answers_refuses(

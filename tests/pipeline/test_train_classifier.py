@@ -220,7 +220,7 @@ def test_a_yaml_that_has_changed_since_is_refused(toy: Talk, capsys: Caps) -> No
 def test_a_model_that_gives_labels_is_no_writer(toy: Talk) -> None:
     registry = toy.space.registry
 
-    with pytest.raises(SpecError, match="writes nothing"):
+    with pytest.raises(SpecError, match="labels texts; name one that answers prompts"):
         registry.model("grams-svm", registry.load("configs/models", "grams-svm"))
 
 

@@ -126,9 +126,7 @@ def test_a_run_uses_a_judge_and_a_model_of_ones_own(own: Toy) -> None:
     assert ",1.0," in (folder / "scores.csv").read_text()
 
 
-@pytest.mark.parametrize(
-    "arguments", [("judge", "exact"), ("judge", "asks"), ("model", "says"), ("scorer", "length")]
-)
+@pytest.mark.parametrize("arguments", [("judge", "exact"), ("judge", "asks"), ("model", "says")])
 def test_examples_keep_the_contract(
     own: Toy, arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
