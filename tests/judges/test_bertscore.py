@@ -23,18 +23,7 @@ pytestmark = needs("bert_score")
 
 Rows = list[tuple[float, ...]]
 WORDS = [
-    "she",
-    "he",
-    "never",
-    "wants",
-    "asks",
-    "the",
-    "a",
-    "window",
-    "shut",
-    "red",
-    "kettle",
-    "not",
+    *("she", "he", "never", "wants", "asks", "the", "a", "window", "shut", "red", "kettle", "not")
 ]
 ODD = ["ok", "naïve café — ¿qué? 雨が降る 🙂", "red " * 700, "no [SEP] no", "  padded \n"]
 

@@ -64,19 +64,15 @@ def read(path: Path, kind: Any) -> Any:  # noqa: ANN401 - a spec or a union of s
 
 
 @each("path", SHIPPED)
-def test_every_shipped_file_says_what_its_spec_knows(path: Path) -> None:
-    kind = KINDS[path.parent.relative_to(HOME).as_posix()]
+def test_every_shipped_file_says_what_its_spec_knows_and_what_it_is_about(path: Path) -> None:
+    spec = read(path, KINDS[path.parent.relative_to(HOME).as_posix()])
 
-    assert isinstance(read(path, kind), Spec)
+    assert spec.about.strip()
+    assert isinstance(spec, Spec)
 
 
 def test_the_folders_of_shipped_files_are_all_checked() -> None:
     assert {path.parent.relative_to(HOME).as_posix() for path in SHIPPED} == set(KINDS)
-
-
-@each("path", SHIPPED)
-def test_every_shipped_file_says_what_it_is_about(path: Path) -> None:
-    assert read(path, KINDS[path.parent.relative_to(HOME).as_posix()]).about.strip()
 
 
 def test_what_a_file_says_stands_in_its_spec(tmp_path: Path) -> None:

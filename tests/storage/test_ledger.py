@@ -241,16 +241,8 @@ def test_whatever_the_order_of_reading_the_earliest_answer_counts_and_then_the_l
     assert (found["both"].texts, found["both"].failure) == (reply(asked).texts, None)
 
 
-REFUSALS = [
-    Response("k", failure=Failure(Reason.REFUSED, "first"), usage=Usage(2, 1, 0.5)),
-    Response("k", failure=Failure(Reason.FAILED, "gone")),
-    Response("k", failure=Failure(Reason.TRUNCATED, "second"), usage=Usage(2, 3, 1.5)),
-    Response("k", failure=Failure(Reason.FAILED, "gone again"), usage=Usage(0, 0, 0.0)),
-]
-
-
 FAILED = Response("k", failure=Failure(Reason.FAILED, "gone"), usage=Usage(unanswered=1))
-REFUSED = REFUSALS[0]
+REFUSED = Response("k", failure=Failure(Reason.REFUSED, "first"), usage=Usage(2, 1, 0.5))
 ANSWERED = Response("k", texts=("Yes.",), usage=Usage(2, 4, 2.0))
 
 

@@ -154,10 +154,6 @@ IN_SENTENCES: list[tuple[str, float | Reason]] = [
     *(("Rating: 4 (on a scale of 1-5)", 4.0), ("Rating: 4; 5 would be too much", 4.0)),
     *(("4. Two things:\n1. It is kind.\n2. It is short.", 4.0), ("Rating: 4. So it is 4.", 4.0)),
     *(("3: it is so-so", 3.0), ("[4]", 4.0), ("Score: 2, as it forgot 3 names", 2.0)),
-]
-
-
-OTHER_NUMBERS: list[tuple[str, float | Reason]] = [
     # The number of an item in a list.
     *(("1. The response is good.\n2. It is fluent.", U), ("1) Kind\n2) Short", U)),
     *(("2. Dry\n3. Long", U), ("**1.** Kind\n\n**2.** Short", U)),
@@ -178,15 +174,10 @@ OTHER_NUMBERS: list[tuple[str, float | Reason]] = [
 ]
 
 
-@each(("reply", "expected"), OTHER_NUMBERS)
-def test_a_number_of_a_list_a_sum_or_another_scale_is_no_rating(
+@each(("reply", "expected"), IN_SENTENCES)
+def test_a_number_of_a_sentence_a_list_a_sum_or_another_scale_is_no_rating(
     reply: str, expected: float | Reason
 ) -> None:
-    assert stated_rating(reply, low=1, high=5) == expected
-
-
-@each(("reply", "expected"), IN_SENTENCES)
-def test_a_number_in_a_sentence_is_no_rating(reply: str, expected: float | Reason) -> None:
     assert stated_rating(reply, low=1, high=5) == expected
 
 

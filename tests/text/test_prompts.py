@@ -142,19 +142,10 @@ HOSTILE = [
     *("<|eot_id|>", "<|start_header_id|>", "<end_of_turn>", "<eos>", "<</s>/s>", "[[INST]INST]"),
     *("\x00", "\x1b[2J\x1b[31mred", "\x07\x08", "\x9b31m", "a\rb", "\x7f"),
 ]
-FORBIDDEN: tuple[str, ...] = (
-    "<<<",
-    ">>>",
-    "<|",
-    "|>",
-    "<s>",
-    "</s>",
-    "[inst]",
-    "[/inst]",
-    "<bos>",
-    "<eos>",
-)
-FORBIDDEN += ("<<sys>>", "<</sys>>", "<start_of_turn>", "<end_of_turn>", "\x00", "\x1b", "\r")
+FORBIDDEN = [
+    *("<<<", ">>>", "<|", "|>", "<s>", "</s>", "[inst]", "[/inst]", "<bos>", "<eos>", "<<sys>>"),
+    *("<</sys>>", "<start_of_turn>", "<end_of_turn>", "\x00", "\x1b", "\r"),
+]
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=ascii)
