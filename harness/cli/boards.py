@@ -25,8 +25,8 @@ from harness.storage.find_runs import data_words, find_runs, run_folders
 from harness.storage.frames import Row, plain_rows
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, table_text
 
-MOST_ALARMS = 2
-"""How many alarms are printed without --all."""
+MOST_MODELS, MOST_VARIANTS, MOST_ALARMS = 12, 5, 2
+"""What a screen of 80 x 24 has room for; --all prints the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class BoardChoice:
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
-    is_all: bool = option("Print all boards, averaged variants and alarms.", False, flags="--all")
+    is_all: bool = option("Print all boards, models, variants and alarms.", False, flags="--all")
     has_metrics: bool = option(
         "Keep every metric in leaderboard.csv, not those alone that are ranked.",
         False,
@@ -119,7 +119,7 @@ def _put_boards(
     firsts = {task: place for place, (task, _) in reversed([*enumerate(heads)])}
     places = [*range(len(made))] if is_all else sorted(firsts.values())
     shown = places if is_all or has_tasks else places[:1]
-    left = [words for at in shown for words in _put_board(made[at], files)]
+    left = [words for at in shown for words in _put_board(made[at], files, is_all=is_all)]
     seen = {heads[at] for at in shown}
     if others := [f"{task} by {judge}" for task, judge in heads if (task, judge) not in seen]:
         left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
@@ -136,13 +136,19 @@ def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
         warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
 
 
-def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
+def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> list[str]:
     variants, lines = matrix.attrs["variants"], views.lines_of(matrix)
+    more = {"more models": len(lines) - MOST_MODELS, "more variants": len(variants) - MOST_VARIANTS}
+    left = [f"{count} {what}" for what, count in more.items() if count > 0 and not is_all]
+    if averaged := matrix.attrs["averaged"]:
+        left.append(f"the {len(averaged)} variants that are averaged")
+    if not is_all:
+        lines, variants = lines[:MOST_MODELS], variants[:MOST_VARIANTS]
     has_seeds = any(len(own) > 1 for _, columns in lines for own in columns)
     if len(variants) == 1 and not has_seeds:
         shown = _facts([own[0] for _, [own] in lines])
     else:
-        rows = [[name, *map(_cell, columns)] for name, columns in lines]
+        rows = [[name, *map(_cell, columns[: len(variants)])] for name, columns in lines]
         levels = [_levels(matrix[matrix["variant"] == name]) for name in variants]
         if any(levels):
             rows.append(["chance", *(" to ".join(map("{:.3f}".format, own)) for own in levels)])
@@ -152,13 +158,13 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
             shown["missing"] = pandas.Series(lost, dtype=object)
     title = _title(matrix, files[matrix["run"].iat[0]])
     show(shown, title, keys=1 + (shown.columns[0] != "model"))
-    notes = views.board_notes(matrix)
+    printed = {row.signature for _, columns in lines for own in columns for row in own}
+    notes = views.board_notes(matrix[matrix["signature"].isin(printed)])
     for note in notes if len(variants) == 1 else [*notes, "Intervals: --variant NAME."]:
         say(note, is_prose=True)
     if notes or len(variants) > 1:
         say("")
-    averaged = len(matrix.attrs["averaged"])
-    return [f"the {averaged} variants that are averaged"] if averaged else []
+    return left
 
 
 def _facts(rows: Sequence[Row]) -> DataFrame:
