@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.analysis.run_views import ComparedRun, RunView, describe_run, views
+from harness.analysis.pairings import ComparedRun, RunView, describe_run, views
 from harness.errors import StoreError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, value_range

@@ -12,8 +12,7 @@ from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.analysis.tables.notes import number
-from harness.analysis.tables.pivot import PaperTable
+from harness.analysis.tables.pivot import PaperTable, number
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import CellStyle

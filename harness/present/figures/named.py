@@ -23,7 +23,7 @@ from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
-from harness.present.figures import people, scores, texts, training
+from harness.present.figures import people, scores, texts
 from harness.present.figures.figure import Figure
 from harness.present.figures.scores import ScoreFilter
 from harness.specs.implicitness import (
@@ -178,13 +178,13 @@ def _violins(inputs: Inputs) -> Figure:
 def _margins(inputs: Inputs, metric: str) -> Figure:
     grids, what = [], "the file: the grid.csv of `impscore ablate --grid`, as written"
     for name, table in inputs.tables():
-        names = (*training.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
+        names = (*scores.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
         cells = {one: column_of(table, one, where=name, option=what) for one in names}
         try:
             grids.append(pandas.DataFrame(cells).replace("", None).astype("float64"))
         except ValueError as error:
             raise DataError(f"{name}: {error}; give {what}") from None
-    return training.margins(pandas.concat(grids), metric)
+    return scores.margins(pandas.concat(grids), metric)
 
 
 def _raters(inputs: Inputs) -> Figure:

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 
 from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import CONTROL
-from harness.analysis.run_views import ComparedRun
+from harness.analysis.pairings import ComparedRun
 from harness.core import Sample
 from harness.lazy import DataFrame
 from harness.parts import Message, digest

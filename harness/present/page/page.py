@@ -19,7 +19,7 @@ from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import leaderboard
 from harness.errors import SpecError, StoreError
 from harness.lazy import DataFrame
-from harness.present.page import tables, words
+from harness.present.page import tables
 from harness.present.page.items import (
     MOST_ANSWERS,
     PageParts,
@@ -68,7 +68,8 @@ def page_data(
     rows, boards, verdicts = leaderboard(folders)
     made = collect_items(folders, results, answers, rows)
     ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
-    made.sections = _sections(made, ordered, [*words.alarms(made, judge_fitness(boards, verdicts))])
+    alarms = [*tables.alarms(made, judge_fitness(boards, verdicts))]
+    made.sections = _sections(made, ordered, alarms)
     tasks = list(dict.fromkeys(file.run.task for file in made.files))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     made.title = f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
@@ -129,7 +130,7 @@ def _sections(
     lines, differences = _headlines(made, boards)
     ranked = [tables.leaderboard(made, board, pick) for board, pick in boards]
     found = [
-        PageSection("asked", "What was asked", [*words.asked(made.files, made.called)]),
+        PageSection("asked", "What was asked", [*tables.asked(made.files, made.called)]),
         PageSection("headline", "The result in words", lines),
         PageSection("alarms", "Alarms", alarms),
         PageSection("leaderboard", "Leaderboard", tables=ranked),
@@ -157,7 +158,7 @@ def _headlines(
             continue
         ranked.add(row.task)
         compared, differences, notes = tables.differences(made, board, pick)
-        lines += [words.headline(board, compared, pick), *notes]
+        lines += [tables.headline(board, compared, pick), *notes]
         found += differences
     left = [board for board in unranked if tables.first(board).task not in ranked]
-    return [*lines, *words.unranked(left)], found
+    return [*lines, *tables.unranked(left)], found
