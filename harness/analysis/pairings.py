@@ -387,10 +387,7 @@ def _same_decoding(
 def _paired(
     kind: Kind, name: str, pairs: _Pairs, common: "Index[str] | None" = None
 ) -> Iterator[Pairing]:
-    """A pairing for each pair of views, then one of all decodings of a variant together.
-
-    Of the samples in `common`; None for all.
-    """
+    """A pairing for each pair of views, then one of all decodings of a variant together."""
     for variant in dict.fromkeys(second.variant for _, second in pairs):
         each = []
         for one, other in (pair for pair in pairs if pair[1].variant == variant):

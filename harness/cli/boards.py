@@ -11,9 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.analysis.boards import alarms, ranked, views
+from harness.analysis.boards import ranked, views
 from harness.analysis.boards.ranked import RANKING, RATES
-from harness.analysis.boards.scores import board_scores, board_text, headlines
+from harness.analysis.boards.scores import (
+    alarms,
+    board_scores,
+    board_text,
+    headlines,
+    judge_fitness,
+)
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
@@ -128,7 +134,7 @@ def _put_boards(
 
 def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
     """Warn of unfit judges, with the numbers of the first variant and the names of the others."""
-    fitness = alarms.judge_fitness(boards, verdicts)
+    fitness = judge_fitness(boards, verdicts)
     unfit = fitness[fitness["finding"] != "fit"]
     for (task, judge, _), own in unfit.groupby(["task", "judge", "finding"], sort=False):
         first, *rest = own["variant"]
@@ -250,7 +256,7 @@ def _warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
 
     At most so many alarms are printed, and how many there are.
     """
-    found, names = alarms.alarms(scores), ["model", "task", "variant"]
+    found, names = alarms(scores), ["model", "task", "variant"]
     runs = headlines(scores)[[*names, "data", "limit"]].drop_duplicates()
     shared = Counter(runs[names].itertuples(index=False, name=None))
     for row in found[:most].itertuples():

@@ -180,5 +180,6 @@ def test_a_point_of_more_answers_is_larger_however_many_there_are(tmp_path: Path
 
     marks.bubbles(axes, rows, ("black", "o", "-", ""))
 
-    first, second, third = axes.collections[0].get_sizes()
+    drawn: Any = axes.collections[0]
+    first, second, third = drawn.get_sizes()
     assert first < second < third <= 220

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from harness.analysis.boards import scores as scores_of
-from harness.analysis.boards.alarms import constant_runs
+from harness.analysis.boards.scores import constant_runs
 from harness.errors import StoreError
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import choice_scores
@@ -108,11 +108,7 @@ def _is_of_signature(
 
 
 def _parts(folder: RunFolder, task: TaskSpec) -> DataFrame:
-    """What each verdict of a run adds; NaN where there is no answer.
-
-    Positives flagged, positives, negatives flagged, negatives; of classes, label by label, the
-    hits, then the times it is given or true.
-    """
+    """What each verdict of a run adds to `macro_f1_of` or `informedness`; NaN without an answer."""
     verdicts = verdict_frame(folder.tables(), task)
     if task.implicitness is not None:
         flags = choice_scores.flags(verdicts, task.implicitness.positive)

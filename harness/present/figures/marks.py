@@ -1,8 +1,4 @@
-"""How figures look, and the rows of one series to what matplotlib draws on a pair of axes.
-
-The colour-blind distinguish the colours, and grey keeps the marks. Lengths are in centimetres,
-sizes of letters in points. A missing value is not drawn.
-"""
+"""How figures look (lengths in cm, letters in points), and what matplotlib draws of a series."""
 
 import re
 from collections.abc import Iterator

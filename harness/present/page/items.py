@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import CONTROL
+from harness.analysis.boards.scores import Row
 from harness.analysis.pairings import ComparedRun
 from harness.core import Sample
 from harness.lazy import DataFrame

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from harness.analysis.boards.alarms import Row
-from harness.analysis.boards.alarms import alarms as alarms_of
+from harness.analysis.boards.scores import Row
+from harness.analysis.boards.scores import alarms as alarms_of
 from harness.analysis.boards.views import board_notes, ranked_on, recipe_label
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import difference_words
@@ -115,11 +115,7 @@ def main_variant(file: RunFile) -> str:
 
 
 def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
-    """The boards with short names, task by task.
-
-    Main variants and the task's own judges are first. A name has what differs
-    where a task has two of one name.
-    """
+    """The boards with short names, task by task, main variants and the task's own judges first."""
 
     def key(board: DataFrame) -> tuple[object, ...]:
         row = first(board)
@@ -186,24 +182,20 @@ def phenomena(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:
         lines: list[dict[str, Value]] = []
         for signature, model in zip(board["signature"], board["model"], strict=True):
             own = {group: found.get((signature, group)) for group in groups}
-            cells = {group: _score(page, row) for group, row in own.items() if row is not None}
+            cells: dict[str, Value] = {
+                group: (known(row.value), known(row.low), known(row.high), why(page, row))
+                for group, row in own.items()
+                if row is not None
+            }
             lines.append({"model": model, **cells})
         title = f"{head.task}, {head.metric} by group: {pick}"
         yield table_of(title, lines, task=head.task, pick=pick)
 
 
-def _score(page: PageParts, row: Row) -> Value:
-    return known(row.value), known(row.low), known(row.high), why(page, row)
-
-
 def differences(
     page: PageParts, board: DataFrame, pick: str
 ) -> tuple[list[Row], list[PageTable], list[str]]:
-    """The leader of a board less each other ranked model: rows over all samples, and a table.
-
-    The p of these rows is corrected for all of them together, and not for groups. The notes say
-    which models cannot be compared, and why.
-    """
+    """The leader less each other ranked model: rows (their p corrected together), table, notes."""
     lead, *others = best(board)
     pairs: list[tuple[Pairing, list[int]]] = []
     notes, wanted = [], (Kind.RUNS, lead.variant, lead.decoding)
