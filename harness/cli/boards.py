@@ -114,10 +114,7 @@ def _put_boards(
     is_all: bool = False,
     has_tasks: bool = False,
 ) -> list[str]:
-    """Print the board of the first task and its own judge, of all tasks, or with `is_all` all.
-
-    Returns what was left out, in words.
-    """
+    """Print the board of the first task and its own judge, of all tasks, or with `is_all` all."""
     runs = set(boards.drop_duplicates("recipe")["run"])
     files = {one.path.name: one.read() for one in folders if one.path.name in runs}
     made = views.matrices(boards, files, is_all=is_all)
@@ -252,10 +249,7 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
 
 
 def _warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
-    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant.
-
-    At most so many alarms are printed, and how many there are.
-    """
+    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
     found, names = alarms(scores), ["model", "task", "variant"]
     runs = headlines(scores)[[*names, "data", "limit"]].drop_duplicates()
     shared = Counter(runs[names].itertuples(index=False, name=None))
