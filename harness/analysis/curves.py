@@ -56,11 +56,7 @@ def curve_rows(
 
 
 def together(tables: Sequence[DataFrame]) -> DataFrame:
-    """The rows of several runs for one picture, equal ones once.
-
-    StoreError for runs of several tasks or scales, and for those of one signature with different
-    numbers.
-    """
+    """The rows of several runs for one picture, equal ones once; StoreError where they clash."""
     found: dict[str, DataFrame] = {}
     for table in tables:
         for name, members in table.groupby("signature", sort=False):

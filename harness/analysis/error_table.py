@@ -66,10 +66,9 @@ def originals_of(
 
 
 def run_errors(folder: RunFolder, texts: DataFrame, kind: str) -> DataFrame:
-    """The texts that were flagged other than their label says, in the order of the run.
+    """The `texts` (of `flags`) that were flagged other than their label says, in the run's order.
 
-    `texts` are those of `flags`; what has no answer is no error, and a tie is one in part. `error`
-    is of KINDS, as `kind` is, and `verdict` says it in words.
+    What has no answer is no error. `error` is of KINDS, as `kind` is; `verdict` says it in words.
     """
     known = texts[texts["is_measured"] & texts["flagged"].notna()]
     found = known[known["flagged"] != known["is_positive"].astype(float)]
@@ -133,6 +132,4 @@ def _kept(errors: DataFrame) -> Table:
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
+    return _free(f"{name}_", taken) if name in taken else name

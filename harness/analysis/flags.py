@@ -218,11 +218,7 @@ def _other_texts(
 
 
 def _weighted(part: DataFrame, half: set[str]) -> DataFrame:
-    """The texts, those outside a half weighted as all of them.
-
-    Each text of an original that the half was drawn from counts as often as there are benign texts
-    to one that is measured (Horvitz & Thompson 1952, JASA 47:663); all others count once.
-    """
+    """The texts, those outside a half weighted as all (Horvitz & Thompson 1952, JASA 47:663)."""
     is_measured = ~part["cluster"].isin(half)
     is_counted = ~part["is_positive"] & part["flagged"].notna()
     counts = int(is_counted.sum()), int((is_counted & is_measured).sum())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.analysis.run_views import ComparedRun, RunView, describe_run, views
+from harness.analysis.pairings import ComparedRun, RunView, describe_run, views
 from harness.errors import StoreError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, value_range
@@ -46,7 +46,12 @@ def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> DataFrame:
         for judge in judges
         for view in views(run, judge)
         for pairs in [_pairs(view, made, answers)]
-        for name, own in _parts(pairs)
+        for keeps in [pairs["keeps_meaning"]]
+        for name, own in (
+            *pairs.groupby("perturbation", sort=False),
+            *((KEEPING, pairs[keeps]), (OTHERS, pairs[~keeps])),
+        )
+        if len(own)
     ]
     frame = pandas.DataFrame(rows)
     return frame.astype({name: "Int64" for name in _WHOLE if name in frame})
@@ -64,14 +69,6 @@ def _pairs(view: RunView, made: DataFrame, answers: DataFrame) -> DataFrame:
     pairs = scores.merge(made, on="id")
     before = scores[["id", "value", "answer"]].rename(columns={"id": "from"})
     return pairs.merge(before, on="from", how="left", suffixes=("", "_before"), indicator="matched")
-
-
-def _parts(pairs: DataFrame) -> list[tuple[str, DataFrame]]:
-    found = list(pairs.groupby("perturbation", sort=False))
-    keeps = pairs["keeps_meaning"]
-    return found + [
-        (n, own) for n, own in ((KEEPING, pairs[keeps]), (OTHERS, pairs[~keeps])) if len(own)
-    ]
 
 
 def _row(view: RunView, name: str, pairs: DataFrame) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from harness.analysis import pairings
 from harness.analysis.compare import read_items
-from harness.analysis.pairings import Pairing
-from harness.analysis.run_views import ComparedRun
+from harness.analysis.pairings import ComparedRun, Pairing
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.verdict_frame import averages

@@ -51,11 +51,7 @@ class ItemQuery:
 
 @dataclass(frozen=True, slots=True)
 class ItemSelection:
-    """The wanted answers in order, the number of all blocks, the judges to be shown.
-
-    `answers` has the columns run, row, block, sample, cluster, title (the variant and decoding
-    that all of a block share) and label.
-    """
+    """The wanted answers in order (`title` is what a block shares), all blocks, the judges."""
 
     answers: DataFrame
     total: int

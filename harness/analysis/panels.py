@@ -1,7 +1,6 @@
 """Runs joined with people's ratings of their answers: panels of people and judges.
 
-The task sets what is a document and what a system; where the system is a sample's group, the model
-of each run rated the systems, and is a judge.
+Where a task's system is a sample's group, the model of each run rated them, and is a judge.
 """
 
 import logging
@@ -266,10 +265,7 @@ class _Rated:
 
 
 def _in_order(verdicts: DataFrame, orders: Orders) -> Series:
-    """The values by both orders of the options, or by one alone; the first accepts slot 1.
-
-    Orders that disagree chose one slot twice: the share of slot 1 is what the first order said.
-    """
+    """The values by both orders of the options, or by one alone; the first accepts slot 1."""
     if orders == "both":
         return verdicts.value
     first = verdicts[FIRST_SLOT] if orders == "first" else 1 - verdicts[FIRST_SLOT]

@@ -1,8 +1,4 @@
-"""Texts to the distributions of their implicitness and pragmatic distance.
-
-Every different text is encoded once, some at a time; only the vectors of drawn pairs are kept. A
-text that cannot be scored is counted by reason.
-"""
+"""Texts to the distributions of their implicitness and pragmatic distance."""
 
 from collections.abc import Sequence
 from itertools import combinations

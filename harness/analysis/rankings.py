@@ -21,9 +21,8 @@ _COUNTS: Final = ("sets", "choices", "missing")
 class Judged:
     """What one person, or the scorer, said of sets and choices, by their names.
 
-    `ranks` has a number for each sentence of a set, in the rising order of the levels; a higher
-    one is more implicit. `credits` are 1 for a right choice, 0 for a wrong one. `missing` counts
-    sets ranked in part, and sentences with no choice, or with several.
+    `ranks` has a number for each sentence of a set by rising level, higher if more implicit;
+    `credits` are 1 or 0. `missing` counts sets ranked in part, and sentences without one choice.
     """
 
     who: str
@@ -33,10 +32,9 @@ class Judged:
 
 
 def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
-    """What people said of some items, in files of ratings in long form, as `sheet` makes them.
+    """What people said of some items, in files of ratings; DataError for unknown topics or places.
 
-    `sample_id` is the topic, `model` the place of a sentence from 1, by rising level, or that of a
-    choice, with the scale `choices`. DataError for what the items do not have.
+    `sample_id` is the topic, `model` the place of a sentence by rising level, or of a choice.
     """
     sizes = [len(one.sentences) for one in items.rankings]
     sets = dict(zip(unit_names(items.rankings), sizes, strict=True))

@@ -72,7 +72,7 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
     "Program": {
         "list": ("catalogue:list_names", "List tasks, models, judges, runs and more."),
         "show": ("catalogue:show", "Show the YAML file of a name, or a stored run."),
-        "check": ("", "Try a judge, model, reader or scorer of your own."),
+        "check": ("", "Try a judge or a model of your own."),
         "train": ("make:train", "Train a classifier on a task's training texts."),
         "verify": ("catalogue:verify", "Recompute published numbers from their data."),
         "bundle": ("exports:bundle", "Put runs into a zip that derives their numbers."),
@@ -254,7 +254,7 @@ class OneScreen(TyperCommand):
 
 def _brief(about: str, width: int) -> str:
     """What an option does in one line: all of it, or its beginning up to a mark."""
-    for mark in ("[.;]", "[:,]") if len(about) > width else ():
+    for mark in (r"(?<!\.)[.;]", "[:,]") if len(about) > width else ():
         if ends := [one.start() for one in re.finditer(f"{mark}(?= |$)", about[: width + 1])]:
             return about[: ends[-1]]
     return shorten(about, width, placeholder=" ...")

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.analysis.boards import alarms, ranked, views
+from harness.analysis.boards import ranked, views
 from harness.analysis.boards.ranked import RANKING, RATES
-from harness.analysis.boards.scores import board_scores, board_text, headlines
+from harness.analysis.boards.scores import (
+    alarms,
+    board_scores,
+    board_text,
+    headlines,
+    judge_fitness,
+)
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
@@ -25,8 +31,8 @@ from harness.storage.find_runs import data_words, find_runs, run_folders
 from harness.storage.frames import Row, plain_rows
 from harness.storage.runs import RunFile, RunFolder, ScoreRow, table_text
 
-MOST_ALARMS = 2
-"""How many alarms are printed without --all."""
+MOST_MODELS, MOST_VARIANTS, MOST_ALARMS = 12, 5, 2
+"""What a screen of 80 x 24 has room for; --all prints the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +43,7 @@ class BoardChoice:
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
-    is_all: bool = option("Print all boards, averaged variants and alarms.", False, flags="--all")
+    is_all: bool = option("Print all boards, models, variants and alarms.", False, flags="--all")
     has_metrics: bool = option(
         "Keep every metric in leaderboard.csv, not those alone that are ranked.",
         False,
@@ -108,10 +114,7 @@ def _put_boards(
     is_all: bool = False,
     has_tasks: bool = False,
 ) -> list[str]:
-    """Print the board of the first task and its own judge, of all tasks, or with `is_all` all.
-
-    Returns what was left out, in words.
-    """
+    """Print the board of the first task and its own judge, of all tasks, or with `is_all` all."""
     runs = set(boards.drop_duplicates("recipe")["run"])
     files = {one.path.name: one.read() for one in folders if one.path.name in runs}
     made = views.matrices(boards, files, is_all=is_all)
@@ -119,7 +122,7 @@ def _put_boards(
     firsts = {task: place for place, (task, _) in reversed([*enumerate(heads)])}
     places = [*range(len(made))] if is_all else sorted(firsts.values())
     shown = places if is_all or has_tasks else places[:1]
-    left = [words for at in shown for words in _put_board(made[at], files)]
+    left = [words for at in shown for words in _put_board(made[at], files, is_all=is_all)]
     seen = {heads[at] for at in shown}
     if others := [f"{task} by {judge}" for task, judge in heads if (task, judge) not in seen]:
         left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
@@ -128,7 +131,7 @@ def _put_boards(
 
 def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
     """Warn of unfit judges, with the numbers of the first variant and the names of the others."""
-    fitness = alarms.judge_fitness(boards, verdicts)
+    fitness = judge_fitness(boards, verdicts)
     unfit = fitness[fitness["finding"] != "fit"]
     for (task, judge, _), own in unfit.groupby(["task", "judge", "finding"], sort=False):
         first, *rest = own["variant"]
@@ -136,13 +139,19 @@ def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
         warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
 
 
-def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
+def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> list[str]:
     variants, lines = matrix.attrs["variants"], views.lines_of(matrix)
+    more = {"more models": len(lines) - MOST_MODELS, "more variants": len(variants) - MOST_VARIANTS}
+    left = [f"{count} {what}" for what, count in more.items() if count > 0 and not is_all]
+    if averaged := matrix.attrs["averaged"]:
+        left.append(f"the {len(averaged)} variants that are averaged")
+    if not is_all:
+        lines, variants = lines[:MOST_MODELS], variants[:MOST_VARIANTS]
     has_seeds = any(len(own) > 1 for _, columns in lines for own in columns)
     if len(variants) == 1 and not has_seeds:
         shown = _facts([own[0] for _, [own] in lines])
     else:
-        rows = [[name, *map(_cell, columns)] for name, columns in lines]
+        rows = [[name, *map(_cell, columns[: len(variants)])] for name, columns in lines]
         levels = [_levels(matrix[matrix["variant"] == name]) for name in variants]
         if any(levels):
             rows.append(["chance", *(" to ".join(map("{:.3f}".format, own)) for own in levels)])
@@ -152,13 +161,13 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
             shown["missing"] = pandas.Series(lost, dtype=object)
     title = _title(matrix, files[matrix["run"].iat[0]])
     show(shown, title, keys=1 + (shown.columns[0] != "model"))
-    notes = views.board_notes(matrix)
+    printed = {row.signature for _, columns in lines for own in columns for row in own}
+    notes = views.board_notes(matrix[matrix["signature"].isin(printed)])
     for note in notes if len(variants) == 1 else [*notes, "Intervals: --variant NAME."]:
         say(note, is_prose=True)
     if notes or len(variants) > 1:
         say("")
-    averaged = len(matrix.attrs["averaged"])
-    return [f"the {averaged} variants that are averaged"] if averaged else []
+    return left
 
 
 def _facts(rows: Sequence[Row]) -> DataFrame:
@@ -240,11 +249,8 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
 
 
 def _warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
-    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant.
-
-    At most so many alarms are printed, and how many there are.
-    """
-    found, names = alarms.alarms(scores), ["model", "task", "variant"]
+    """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
+    found, names = alarms(scores), ["model", "task", "variant"]
     runs = headlines(scores)[[*names, "data", "limit"]].drop_duplicates()
     shared = Counter(runs[names].itertuples(index=False, name=None))
     for row in found[:most].itertuples():

@@ -7,7 +7,7 @@ from math import isnan
 from harness.analysis import compare as comparing
 from harness.analysis import findings, pairings
 from harness.analysis import gate as gates
-from harness.analysis.run_views import ComparedRun
+from harness.analysis.pairings import ComparedRun
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.cli.put import put_frame

@@ -8,8 +8,7 @@ from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.errors import SpecError
 from harness.present.page.items import MOST_ANSWERS
-from harness.present.page.page import REPORT, write_page
-from harness.present.page.server import PageServer
+from harness.present.page.page import REPORT, PageServer, write_page
 from harness.present.screen import say, show_json, show_rows, warn
 from harness.specs.layouts import LayoutSpec
 from harness.storage.files import refuse_source

@@ -30,8 +30,8 @@ from harness.models.encoders.encoders import CachedEncoder
 from harness.pipeline.plan import subsample
 from harness.pipeline.setup import VECTORS
 from harness.present import screen
+from harness.present.figures.scores import margins
 from harness.present.figures.texts import datasets_distribution
-from harness.present.figures.training import margins
 from harness.present.screen import ProgressLine, say, show, show_json, show_rows, warn
 from harness.specs.implicitness import RecipeSpec
 from harness.storage import tables

@@ -18,10 +18,7 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int:
-    """Print the runs below a results folder, newest last; as JSON their folders alone.
-
-    With `names` those that these may mean.
-    """
+    """Print the runs below a folder that `names` may mean, newest last; as JSON their folders."""
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
     found = find_runs(results, names, may_be_part=True) if names else run_folders(results)

@@ -22,10 +22,7 @@ def put_frame(
     is_json: bool,
     chart: "Figure | None" = None,
 ) -> None:
-    """Write a result's table and the figure of a chart; then print it as JSON or by `show`.
-
-    Without a file the result is only printed.
-    """
+    """Write a result's table and the figure of a chart; then print it as JSON or by `show`."""
     drawn = ""
     if table is not None:
         write_whole(table, frame_csv(frame).encode())

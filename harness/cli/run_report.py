@@ -24,10 +24,7 @@ RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 
 
 def shown_decoding(decoding: str, signature: str) -> str:
-    """How the answers of a signature were drawn, for the screen: of classifiers `label`.
-
-    These neither draw nor score tokens; files have the label of the models that they rank with.
-    """
+    """How the answers of a signature were drawn, for the screen: of classifiers `label`."""
     return "label" if Signature.parse(signature).kind in CLASSIFIERS else decoding
 
 
@@ -96,10 +93,7 @@ def _reasons(counts: Mapping[Reason, int]) -> int | str:
 
 
 def cost_line(costs: Costs | None, free: Iterable[str] = ()) -> str | None:
-    """The tokens of a run and, where prices are known, its cost; None if nothing is known.
-
-    `free` are the parts that nobody pays by the call.
-    """
+    """The tokens of a run and, where prices are known, its cost; None if nothing is known."""
     if costs is None:
         return None
     parts = {"answers": costs.answers} | {f"judge {n}": c for n, c in costs.judges.items()}
@@ -143,10 +137,7 @@ def _least(whole: _T | None, known: _T | None, shown: Callable[[_T], str]) -> st
 
 
 def gap_lines(file: RunFile, *, has_remedy: bool) -> Iterator[str]:
-    """A line for each thing that is missing, and below it the most frequent errors behind it.
-
-    With `has_remedy` a line ends in what to do.
-    """
+    """A line for each thing that is missing, and below it the most frequent errors behind it."""
     for gap in file.missing or ():
         what, verdicts = "reply" if gap.is_reply else "answer", "verdict" + "s" * (gap.count != 1)
         line = f"judge {gap.judge}: {gap.count} {verdicts} missing, {what} {gap.reason}"

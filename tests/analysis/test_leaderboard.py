@@ -12,9 +12,8 @@ from support.each import each
 from support.run_tables import scores_of, verdicts_on
 from support.sketches import run_file
 
-from harness.analysis.boards.alarms import judge_fitness
 from harness.analysis.boards.ranked import standings
-from harness.analysis.boards.scores import board_scores, headlines, score_text
+from harness.analysis.boards.scores import board_scores, headlines, judge_fitness, score_text
 from harness.core import Score
 from harness.parts import Reason
 from harness.stats.estimate import mean_interval

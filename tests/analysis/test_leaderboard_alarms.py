@@ -14,7 +14,7 @@ from support.each import each
 from support.hate_rows import LABELS, VARIANT, constant, labelled, planted, run_of, text
 from support.run_tables import score_rows, scores_of
 
-from harness.analysis.boards.alarms import alarms
+from harness.analysis.boards.scores import alarms
 from harness.specs.tasks import ClassesSpec, TaskSpec
 from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import ScoreRow

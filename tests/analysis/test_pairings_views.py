@@ -19,8 +19,7 @@ from support.paired_runs import (
 )
 from support.run_tables import score_rows
 
-from harness.analysis.pairings import Pairings, judge_named, response_judges
-from harness.analysis.run_views import RunView
+from harness.analysis.pairings import Pairings, RunView, judge_named, response_judges
 from harness.core import Score
 from harness.errors import SpecError, StoreError
 from harness.storage.runs import JudgeEntry, ModelEntry, StoredRun

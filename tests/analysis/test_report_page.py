@@ -21,7 +21,7 @@ from harness.lazy import pandas
 from harness.parts import Mode
 from harness.present.page.items import PageParts
 from harness.present.page.page import page_data, page_text, shell_text
-from harness.present.page.words import asked
+from harness.present.page.tables import asked
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry
 

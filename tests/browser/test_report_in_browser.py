@@ -14,8 +14,7 @@ import pytest
 from support.packages import needs
 from support.report_runs import Sketch, write_runs
 
-from harness.present.page.page import page_data, page_text
-from harness.present.page.server import PageServer
+from harness.present.page.page import PageServer, page_data, page_text
 from harness.storage.find_runs import run_folders
 
 pytestmark = [pytest.mark.browser, needs("selenium")]

@@ -190,6 +190,37 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
         assert sum(line.startswith("a-model") for line in shown) == 12 * blocks
 
 
+def test_a_board_of_thirty_models_fits_one_screen_and_names_the_option_for_the_rest(
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with StubServer(reply=lambda _: "yes 1") as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--variant", "base", model="alpha")
+    [path] = toy.runs()
+    run = RunFolder(path)
+    file, rows = run.read(), run.read_rows()
+    for n in range(29):
+        other = replace(file, model=replace(file.model, name=f"a-model-with-a-long-name-{n}"))
+        copy = RunFolder(path.parents[1] / other.model.name / f"{n:016x}")
+        copy.write(other, rows, score_rows(other, rows))
+
+    shown = {}
+    for options in ((), ("--all",)):
+        capsys.readouterr()
+        assert main(["leaderboard", "--results", str(toy.results), *options]) == 0
+        out, err = capsys.readouterr()
+        shown[options] = out.splitlines() + err.splitlines()
+
+    short, whole = shown.values()
+    assert len(short) <= 24
+    assert max(map(len, [line for line in short if "/" not in line])) <= 80
+    assert "--all prints 18 more models" in " ".join(short)
+    counts = [sum("a-model-with" in line for line in lines) for lines in (short, whole)]
+    assert counts == [12, 29]
+    assert len({row.model for row in read_table(toy.results / "leaderboard.csv")}) == 30
+
+
 def test_one_screen_has_the_main_board_and_says_what_the_rest_is(
     toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

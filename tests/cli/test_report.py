@@ -12,8 +12,7 @@ from support.stub_server import StubServer
 from support.toy import Lines, Toy
 
 from harness.cli import main
-from harness.present.page.page import page_data
-from harness.present.page.server import PageServer
+from harness.present.page.page import PageServer, page_data
 from harness.storage.find_runs import run_folders
 
 

@@ -24,7 +24,7 @@ from harness.implicitness.train import (
     word_presence,
 )
 from harness.models.encoders.encoders import CharNgrams
-from harness.present.figures.training import margins
+from harness.present.figures.scores import margins
 from harness.specs.implicitness import CharNgramsSpec, RecipeSpec, SettingsSpec
 from harness.text.dedup import fingerprint
 

@@ -170,3 +170,16 @@ def test_more_panels_than_can_be_read_are_refused() -> None:
 
     with pytest.raises(SpecError, match="37 panels are more than can be read"):
         pictures(figure, [".svg"])
+
+
+def test_a_point_of_more_answers_is_larger_however_many_there_are(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure as Canvas
+
+    axes = Canvas().add_subplot()
+    rows = values("a", [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], "bubbles", z=[1.0, 100.0, 400.0])
+
+    marks.bubbles(axes, rows, ("black", "o", "-", ""))
+
+    drawn: Any = axes.collections[0]
+    first, second, third = drawn.get_sizes()
+    assert first < second < third <= 220

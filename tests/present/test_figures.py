@@ -17,7 +17,7 @@ from support.run_tables import score_rows
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel
 from harness.errors import SpecError
-from harness.present.figures import marks, people, scores
+from harness.present.figures import marks, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
 from harness.present.figures.named import FIGURES, figure_of
 from harness.present.figures.scores import ScoreFilter
@@ -199,7 +199,7 @@ def correlation(first: object, second: object) -> float:
 
 
 def test_judges_are_drawn_against_people_with_r_and_tau() -> None:
-    figure = people.judges_against_people([panel_of_talk()])
+    figure = scores.judges_against_people([panel_of_talk()])
 
     r = correlation((np.array(ANN) + np.array(BOB)) / 2, NEAR)
     panel = next(panel for panel in figure.panels if panel.title == "near")
@@ -209,7 +209,7 @@ def test_judges_are_drawn_against_people_with_r_and_tau() -> None:
 
 
 def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:
-    figure = people.rater_agreement(panel_of_talk())
+    figure = scores.rater_agreement(panel_of_talk())
 
     panel = next(panel for panel in figure.panels if panel.title == "Pearson's r")
     assert (panel.x_names, panel.y_names) == (["ann", "bob", "far"], ["bob", "far", "near"])

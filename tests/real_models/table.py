@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.analysis.boards.alarms import alarms
-from harness.analysis.boards.scores import board_scores, score_text
+from harness.analysis.boards.scores import alarms, board_scores, score_text
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.score import headlines
 from harness.storage.find_runs import run_folders

@@ -7,9 +7,8 @@ from tempfile import gettempdir
 
 from msgspec import structs
 
-from harness.analysis import pairings, run_views
-from harness.analysis.pairings import Judges, Pairings
-from harness.analysis.run_views import ComparedRun, RunView
+from harness.analysis import pairings
+from harness.analysis.pairings import ComparedRun, Judges, Pairings, RunView
 from harness.core import Sample
 from harness.parts import Reason, digest
 from harness.specs.tasks import ChoiceSpec, StepSpec, TaskSpec, VariantSpec
@@ -128,7 +127,7 @@ def within(run: StoredRun, judge: str | None = None) -> Pairings:
 
 
 def views(run: StoredRun, judge: JudgeEntry) -> list[RunView]:
-    return run_views.views(compared(run), judge)
+    return pairings.views(compared(run), judge)
 
 
 def _row(

@@ -8,8 +8,8 @@ from tempfile import gettempdir
 import pandas
 from pandas import DataFrame
 
+from harness.analysis.boards.ranked import sorted_names
 from harness.analysis.boards.scores import board_scores
-from harness.analysis.boards.verdicts import sorted_names
 from harness.pipeline.calls import call_frame
 from harness.pipeline.records import summed
 from harness.pipeline.score import rows_of

@@ -4,14 +4,21 @@ import csv
 import logging
 from collections.abc import Mapping
 from io import StringIO
+from math import comb, sqrt
 from typing import Any
+
+import numpy as np
 
 from harness.errors import HarnessError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
+from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.pipeline.score import HEADLINES as HEADLINES
+from harness.stats.clustered import clustered_mean
+from harness.stats.estimate import NoValue
 from harness.storage.cells import formula_text, long_cells
+from harness.storage.frames import Row as Row
 from harness.storage.frames import frame_csv
 from harness.storage.runs import COLUMNS, SCORES, RunFolder, table_text
 from harness.storage.signature import Signature, clean_signature
@@ -116,3 +123,231 @@ def board_text(rows: DataFrame) -> str:
     """The leaderboard as CSV, for people: floats to 6 digits, what is missing is empty."""
     short = {name: [float(f"{cell:.{DIGITS}g}") for cell in rows[name]] for name in _NUMBERS}
     return frame_csv(rows.assign(**short))
+
+
+FEWEST_CLUSTERS = 10
+"""With fewer independent items an interval says little, and there is no alarm of a run or judge."""
+# The share of one place among the choices, and of responses without a preference, that is an
+# alarm. Of two places the right choices are at one so often, by chance, with less than RARELY.
+ALARMING, ALARMING_TIES, RARELY = 0.9, 0.05, 0.01
+# Originals of each of two kinds from which on rates are enough for an alarm, and the share of a
+# kind that is nearly all of it.
+FEWEST, NEARLY_ALL = 10, 0.95
+CEILING, FLOOR = "oracle", "literal"
+MARGIN = 0.5
+"""How far apart the controls are by a fit judge: half of the scale of right and wrong."""
+ALIKE = "identical_scores"
+CONSTANT = {
+    "always": "nearly every text is flagged, whatever its kind",
+    "never": "nearly no text is flagged, whatever its kind",
+    "one label": "nearly every text gets one label",
+    "one kind": "all texts are of one kind, and a constant answer is always right",
+    "beaten": "its accuracy is no better than that of the best constant answer",
+}
+_ON_PURPOSE = "constant-"
+"""How the names of the controls begin that always answer alike: there it is no news."""
+_RECALL, _PRECISION = RECALL.format(""), PRECISION.format("")
+_RATES = (HITS, FALSE_ALARMS, AUC, _RECALL)
+_RUN = ["signature", "task", "model", "variant", "data", "limit"]
+
+
+def alarms(scores: DataFrame) -> DataFrame:
+    """The runs whose answers do not depend on what is asked, or are as good as a constant answer.
+
+    `finding` is "place", or a key of CONSTANT; the `words` follow the run's name.
+    """
+    heads, known = headlines(scores), _overall(scores, (FAVOURITE, ALIKE, *_RATES))
+    by_run = {str(name): own for name, own in known.groupby("signature")}
+    found = [*_of_places(heads, known)]
+    for head in heads[heads["signature"].isin(by_run)].itertuples():
+        is_on_purpose = head.kind == "scripted" and head.model.startswith(_ON_PURPOSE)
+        own = by_run[head.signature].set_index("metric")
+        if not is_on_purpose and (finding := _constant(own, head.clusters)):
+            found.append((head, finding, _constant_words(head, finding, own)))
+    rows = [(*(getattr(head, name) for name in _RUN), *said) for head, *said in found]
+    return pandas.DataFrame(rows, columns=[*_RUN, "finding", "words"])
+
+
+def constant_runs(scores: DataFrame) -> frozenset[str]:
+    """The signatures of runs that give every text one label, or nearly all of enough texts."""
+    found = alarms(scores)
+    constant = set(found.loc[found["finding"].isin(("always", "never", "one label")), "signature"])
+    for name, own in _overall(scores, (HITS, FALSE_ALARMS, _PRECISION)).groupby("signature"):
+        is_rate = own["metric"].isin((HITS, FALSE_ALARMS))
+        is_one = set(own.loc[is_rate, "value"]) in ({0.0}, {1.0})
+        if is_one or (not is_rate.any() and own["value"].notna().sum() == 1):
+            constant.add(name)
+    return frozenset(constant)
+
+
+def _overall(scores: DataFrame, begins: tuple[str, ...]) -> DataFrame:
+    """The overall scores of the metrics that begin so."""
+    some = [name for name in scores["metric"].cat.categories if name.startswith(begins)]
+    chosen = scores[(scores["group"] == ALL) & scores["metric"].isin(some)]
+    return chosen.astype({"signature": "object", "metric": "object"})
+
+
+def _of_places(heads: DataFrame, known: DataFrame) -> list[tuple[Row, str, str]]:
+    """The runs that nearly always choose one place, or score all choices the same."""
+    is_place = known["metric"].isin((FAVOURITE, ALIKE))
+    shares = known[is_place].pivot(index="signature", columns="metric", values="value")
+    shares = shares.reindex(columns=[FAVOURITE, ALIKE]).set_axis(["share", "same"], axis=1)
+    heads = heads.sort_values("n", kind="stable").join(shares, on="signature")
+    heads["family"] = [name.rpartition(":")[0] for name in heads["variant"]]
+    of_run = ["task", "data", "limit", "tested", "decoding", "seed", "judge", "judge_version"]
+    heads = heads.drop_duplicates([*of_run, "family"], keep="last")
+    heads = heads[heads["clusters"] >= FEWEST_CLUSTERS]
+    has_rates = set(known.loc[~is_place, "signature"])
+    found = []
+    for row in heads[(heads["share"] >= ALARMING) | (heads["same"] >= ALARMING_TIES)].itertuples():
+        facts = []
+        if row.share >= ALARMING and row.signature not in has_rates and _is_rare(row):
+            facts.append(f"{row.share:.0%} of its choices are at one position")
+        if row.same >= ALARMING_TIES:
+            facts.append(f"all choices score the same in {row.same:.0%} of its responses")
+        words = "its accuracy depends on where the right choices are placed, not on understanding"
+        found += [(row, "place", f"{' and '.join(facts)}; {words}")] if facts else []
+    return found
+
+
+def _is_rare(row: Row) -> bool:
+    """Whether the right choices of two places rarely have so large a share at one."""
+    counts = range(round(row.share * row.clusters), row.clusters + 1)
+    return bool(sum(comb(row.clusters, n) for n in counts) / 2 ** (row.clusters - 1) < RARELY)
+
+
+def _constant(own: DataFrame, clusters: int) -> str | None:
+    """Which constant answer the rates of one run look like: a key of CONSTANT, or None."""
+    kinds, is_of_classes = _kinds(own)
+    counts = sorted(kinds["clusters"].where(kinds["n"] > 0, 0), reverse=True)
+    first, second = [*counts, 0, 0][:2]
+    if first < FEWEST or 0 < second < FEWEST:
+        return None
+    if second == 0:
+        return "one kind"
+    shares = sorted(kinds.loc[kinds["clusters"] >= FEWEST, "known"])
+    if is_of_classes and shares[-1] >= NEARLY_ALL and shares[-2] <= 1 - NEARLY_ALL:
+        return "one label"
+    if not is_of_classes and shares[0] >= NEARLY_ALL:
+        return "always"
+    if not is_of_classes and shares[-1] <= 1 - NEARLY_ALL:
+        return "never"
+    # On one text the difference of both accuracies is 1 if a rarer kind is named rightly, and -1 if
+    # the most common one is not. Its mean is normal, with no more independent texts than clusters.
+    right = kinds["known"].where(kinds.index != FALSE_ALARMS, 1 - kinds["known"])
+    most, total = kinds["n"].idxmax(), kinds["n"].sum()
+    gained, lost = (kinds["n"] * right).drop(most).sum(), kinds["n"][most] * (1 - right[most])
+    mean = (gained - lost) / total
+    error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
+    return "beaten" if mean + 1.96 * error < 0 else None
+
+
+def _kinds(own: DataFrame) -> tuple[DataFrame, bool]:
+    """The rates of a run, each of the texts of one kind, and whether they are of classes."""
+    rates = [metric for metric in (HITS, FALSE_ALARMS) if metric in own.index]
+    kinds = own.loc[rates or own.index.str.startswith(_RECALL)]
+    return kinds.assign(known=kinds["value"].fillna(0.0)), not rates
+
+
+def _constant_words(head: Row, finding: str, own: DataFrame) -> str:
+    kinds, is_of_classes = _kinds(own)
+    most, total = kinds["n"].idxmax(), kinds["n"].sum()
+    constant = three(kinds["n"].max() / total if total else 0.0)
+    named = zip(("TPR", "FPR", "AUC"), own["value"].reindex([HITS, FALSE_ALARMS, AUC]), strict=True)
+    shown = "" if is_of_classes else ", ".join(f"{n} {three(rate)}" for n, rate in named) + "; "
+    label = f" {most.removeprefix(_RECALL)}" if is_of_classes else ""
+    fact = f"accuracy {three(head.value)}, constant answer{label} {constant}"
+    return f"{CONSTANT[finding]} ({shown}{fact})"
+
+
+def judge_fitness(boards: DataFrame, verdicts: DataFrame) -> DataFrame:
+    """Whether each judge gives right answers, of oracle, better verdicts than literal ones.
+
+    `finding`: fit, unfit, weak, cannot tell, few or unread; `low` to `high`, the 95 % interval of
+    their gap on the same items, NaN without one; `words`, which follow the judge's name.
+    """
+    first, second = (
+        boards[boards["model"] == model].drop_duplicates("recipe", keep="last")
+        for model in (CEILING, FLOOR)
+    )
+    recipes = [one for one in first["recipe"] if one in set(second["recipe"])]
+    sides = [side.set_index("recipe").loc[recipes] for side in (first, second)]
+    gaps = _gaps(sides, verdicts)
+    found = []
+    for recipe, ceiling, floor in zip(recipes, *(side.itertuples() for side in sides), strict=True):
+        ends = gaps.get(recipe, (np.nan, np.nan))
+        finding = _fitness(ceiling, floor, *ends)
+        facts = (ceiling.task, ceiling.variant, ceiling.judge, finding, *ends)
+        found.append((*facts, _fitness_words(finding, ceiling, floor, *ends)))
+    columns = ["task", "variant", "judge", "finding", "low", "high", "words"]
+    return pandas.DataFrame(found, columns=columns)
+
+
+def _gaps(sides: list[DataFrame], verdicts: DataFrame) -> dict[str, tuple[float, float]]:
+    """The interval of the gap of each recipe; a gap that is always the same is its own."""
+    known = verdicts[verdicts["value"].notna()]
+    names = known["signature"].astype(object)
+    first, second = (
+        known.assign(recipe=names.map({row.signature: row.Index for row in side.itertuples()}))
+        for side in sides
+    )
+    keys = ["recipe", "sample", "variant", "decoding"]
+    both = first.dropna(subset="recipe").merge(second[[*keys, "value"]], on=keys).sort_values(keys)
+    gaps, found = (both["value_x"] - both["value_y"]).to_numpy(), {}
+    clusters = both["cluster"].astype("category").cat.codes.to_numpy()
+    for recipe, places in both.groupby("recipe").indices.items():
+        gap = clustered_mean(gaps[places], clusters[places])
+        low, high = (gap.value if gap.why is NoValue.CONSTANT else e for e in (gap.low, gap.high))
+        if low is not None and high is not None:
+            found[str(recipe)] = low, high
+    return found
+
+
+def _fitness(ceiling: Row, floor: Row, low: float, high: float) -> str:
+    chance = ceiling.chance
+    if np.isnan(ceiling.score) or np.isnan(floor.score):
+        return "unread"
+    if min(ceiling.clusters, floor.clusters) < FEWEST_CLUSTERS:
+        return "few"
+    if np.isnan(low):
+        return "cannot tell"
+    if np.isnan(chance):
+        unfit = "unfit" if high <= 0 else "cannot tell"
+        return "fit" if low > 0 else unfit
+    # A constant over several clusters is its own interval.
+    ends = [
+        (one.score, one.score) if np.isnan(one.score_low) else (one.score_low, one.score_high)
+        for one in (ceiling, floor)
+    ]
+    sides = [int(own[0] > chance) - int(own[1] < chance) for own in ends]
+    is_sure_wrong = sides[0] < 0 or sides[1] > 0
+    if high < MARGIN or is_sure_wrong:
+        return "weak" if low > 0 and not is_sure_wrong else "unfit"
+    return "fit" if low >= MARGIN and sides[0] > 0 > sides[1] else "cannot tell"
+
+
+def _fitness_words(finding: str, ceiling: Row, floor: Row, low: float, high: float) -> str:
+    both = f"oracle ({three(ceiling.score)}) from literal ({three(floor.score)})"
+    both += f", gap {'-' if np.isnan(low) else f'{three(low)} to {three(high)}'}"
+    samples = min(ceiling.clusters, floor.clusters)
+    lost = [f"{row.model} {missing_words(row)}" for row in (ceiling, floor) if not row.n]
+    return {
+        "unread": f"has given no verdict that could be read: {'; '.join(lost)}",
+        "few": f"has read too few samples to know whether it is fit ({samples} of "
+        f"{FEWEST_CLUSTERS})",
+        "cannot tell": f"may be fit or unfit here, these items cannot tell: {both}",
+        "unfit": f"is unfit here: it does not distinguish {both}",
+        "weak": f"is weak here: it distinguishes {both} by less than half of its scale",
+        "fit": f"is fit here: it distinguishes {both}",
+    }[finding]
+
+
+def three(value: float | None) -> str:
+    """A number in three decimals, a dash for none."""
+    return "-" if value is None or np.isnan(value) else f"{value:.3f}"
+
+
+def missing_words(row: Row) -> str:
+    """How many verdicts are missing for each reason."""
+    counts = ((getattr(row, f"missing_{reason}"), reason) for reason in Reason)
+    return ", ".join(f"{count} {reason}" for count, reason in counts if count) or "none"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.analysis.boards.alarms import Row, missing_words, three
+from harness.analysis.boards.scores import Row, missing_words, three
 from harness.lazy import DataFrame
 from harness.stats.estimate import LEAST_CLUSTERS, NoValue
 from harness.storage.find_runs import data_words

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from harness.analysis.boards.ranked import CONTROL, ranked, unranked
+from harness.analysis.boards.ranked import CONTROL, PARTS, board_verdicts, ranked, unranked
 from harness.analysis.boards.scores import HEADLINES
-from harness.analysis.boards.verdicts import PARTS, board_verdicts
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason

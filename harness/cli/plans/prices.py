@@ -44,10 +44,7 @@ def has_price(calls: DataFrame) -> bool:
 def put_sums(
     calls: DataFrame, terms: CallPolicy, *, start: str = "", cap: str = "--budget"
 ) -> None:
-    """Print how many calls there are, for how much, and whether they stay within the budget.
-
-    `cap` is the option or key that the budget comes from.
-    """
+    """Print how many calls there are, for how much, and whether the budget of `cap` holds."""
     say(start + _sum(calls, is_batch=terms.is_batch), is_prose=bool(start))
     if waiting := calls["waiting"].sum():
         again = "made and paid again; add --batch to collect them"

@@ -6,10 +6,9 @@ from math import nan
 from pathlib import Path
 from typing import Annotated
 
-from harness.analysis.drift import FLAGGED, run_texts
-from harness.analysis.drift import drift as drift_of
 from harness.analysis.error_table import read_rate_texts
-from harness.analysis.rates import gaps, rates
+from harness.analysis.rates import FLAGGED, gaps, rates, run_texts
+from harness.analysis.rates import drift as drift_of
 from harness.cli import options
 from harness.cli.impscore import read_input
 from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
@@ -17,7 +16,7 @@ from harness.cli.rates import PointChoice
 from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
-from harness.present.card import card_markdown
+from harness.present.document import card_markdown
 from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
 from harness.storage.cells import finite
 from harness.storage.files import write_whole

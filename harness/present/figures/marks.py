@@ -1,8 +1,4 @@
-"""How figures look, and the rows of one series to what matplotlib draws on a pair of axes.
-
-The colour-blind distinguish the colours, and grey keeps the marks. Lengths are in centimetres,
-sizes of letters in points. A missing value is not drawn.
-"""
+"""How figures look (lengths in cm, letters in points), and what matplotlib draws of a series."""
 
 import re
 from collections.abc import Iterator
@@ -127,7 +123,7 @@ def points(axes: Axes, rows: DataFrame, look: Look) -> None:
 
 def bubbles(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Dots whose area grows with `z`, how many values each is of."""
-    areas = np.minimum(8 + 9 * (rows.z - 1), 220)
+    areas = 8 + min(9, 212 / max(rows.z.max() - 1, 1)) * (rows.z - 1)
     axes.margins(0.1)
     style: dict[str, Any] = {"alpha": 0.5, "edgecolor": INK, "linewidth": 0.4}
     axes.scatter(rows.x, rows.y, s=areas, color=look[0], **style)

@@ -23,7 +23,7 @@ from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
-from harness.present.figures import people, scores, texts, training
+from harness.present.figures import scores, texts
 from harness.present.figures.figure import Figure
 from harness.present.figures.scores import ScoreFilter
 from harness.specs.implicitness import (
@@ -178,13 +178,13 @@ def _violins(inputs: Inputs) -> Figure:
 def _margins(inputs: Inputs, metric: str) -> Figure:
     grids, what = [], "the file: the grid.csv of `impscore ablate --grid`, as written"
     for name, table in inputs.tables():
-        names = (*training.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
+        names = (*scores.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
         cells = {one: column_of(table, one, where=name, option=what) for one in names}
         try:
             grids.append(pandas.DataFrame(cells).replace("", None).astype("float64"))
         except ValueError as error:
             raise DataError(f"{name}: {error}; give {what}") from None
-    return training.margins(pandas.concat(grids), metric)
+    return scores.margins(pandas.concat(grids), metric)
 
 
 def _raters(inputs: Inputs) -> Figure:
@@ -196,18 +196,14 @@ def _raters(inputs: Inputs) -> Figure:
             raise SpecError(
                 f"several variants or tasks were rated ({known}): give --variant, --task"
             )
-        return people.rater_agreement(first)
+        return scores.rater_agreement(first)
     ratings = inputs.options.get("ratings")
     if ratings is None or len(inputs.given) > 1:
         raise SpecError("this figure is of one file of graded sentences: give --ratings FILE, too")
     items = read_items(read_any(inputs.given[0], has_column=True), where=inputs.given[0])
     result = evaluate(items, inputs.scorer(), progress=inputs.progress)
     judged = [*read_people([Path(ratings)], items), scorer_judged(items, result)]
-    return people.ranking_agreement([one for one in judged if one.ranks])
-
-
-def _features(inputs: Inputs) -> Figure:
-    return texts.features_map(inputs.labelled(), inputs.scorer(), inputs.progress, seed=inputs.seed)
+    return scores.ranking_agreement([one for one in judged if one.ranks])
 
 
 def _embeddings(inputs: Inputs, task: str) -> Figure:
@@ -229,16 +225,6 @@ def _of_scores(figure: Callable[[DataFrame, ScoreFilter], Figure]) -> Make:
     return lambda inputs: figure(inputs.scores(), inputs.choice)
 
 
-def _of_profile(figure: Callable[[Profile], Figure]) -> Make:
-    return partial(_profile, figure=figure)
-
-
-def _of_people(inputs: Inputs) -> Figure:
-    return people.judges_against_people(_panels(inputs))
-
-
-_ISHATE_1 = partial(_embeddings, task="ishate_implicit")
-_ISHATE_2 = partial(_embeddings, task="ishate_subtle")
 _RATED = "runs and --ratings"
 FIGURES: Final[Mapping[str, tuple[str, str, Make]]] = {
     name: (source, about, make)
@@ -249,24 +235,27 @@ FIGURES: Final[Mapping[str, tuple[str, str, Make]]] = {
          _of_scores(scores.levels)),
         ("intent-resolution-4", "runs", "Intention against reply accuracy, over models and levels",
          _intentions),
-        ("emphasized-talk-4", _RATED, "Judges against people, with r and tau", _of_people),
+        ("emphasized-talk-4", _RATED, "Judges against people, with r and tau",
+         lambda i: scores.judges_against_people(_panels(i))),
         ("impscore-3", "pairs", "Violins of implicitness and distance", _violins),
         ("impscore-4", "grid.csv", "Accuracy of implicitness over both margins and alpha",
          partial(_margins, metric="implicitness")),
-        ("impscore-5", "files", "Mean implicitness of data sets", _of_profile(texts.datasets_mean)),
+        ("impscore-5", "files", "Mean implicitness of data sets",
+         partial(_profile, figure=texts.datasets_mean)),
         ("impscore-6", "files", "Pragmatic distances within data sets",
-         _of_profile(texts.datasets_distance)),
+         partial(_profile, figure=texts.datasets_distance)),
         ("impscore-7", "runs", "Hits and false alarms by bin of implicitness (also 15, 16)", _bins),
         ("impscore-9", _RATED, "Agreement of raters and judges, or on graded sentences", _raters),
         ("impscore-10", "grid.csv", "Accuracy of pragmatics over both margins and alpha",
          partial(_margins, metric="pragmatics")),
         ("impscore-11", "files", "t-SNE of pragmatic and semantic features (also 12, 13)",
-         _features),
+         lambda i: texts.features_map(i.labelled(), i.scorer(), i.progress, seed=i.seed)),
         ("impscore-14", "files", "Distribution of implicitness of data sets",
-         _of_profile(texts.datasets_distribution)),
+         partial(_profile, figure=texts.datasets_distribution)),
         ("ishate-1", "files or data", "t-SNE of embeddings: not hateful, explicit, implicit",
-         _ISHATE_1),
-        ("ishate-2", "files or data", "t-SNE of embeddings: not hateful, plain, subtle", _ISHATE_2),
+         partial(_embeddings, task="ishate_implicit")),
+        ("ishate-2", "files or data", "t-SNE of embeddings: not hateful, plain, subtle",
+         partial(_embeddings, task="ishate_subtle")),
         ("curve", "runs", "Hits and false alarms by implicitness, with curves",
          partial(_bins, with_curves=True)),
         ("forest", "runs", "A leaderboard with its intervals", _of_scores(scores.forest)),

@@ -1,4 +1,4 @@
-"""Scores of runs to figures: any three of their properties as axis, panels and series.
+"""Scores, curves, trainings and people's ratings to figures.
 
 A frame of scores has the columns of leaderboard.csv. One value of a figure is one stored score: if
 several would be at one place, the user is asked to choose, and nothing is averaged.
@@ -7,17 +7,26 @@ several would be at one place, the user is asked to choose, and nothing is avera
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
+from math import nan
 from typing import Any, Final
+
+import numpy as np
 
 from harness.analysis.boards.scores import HEADLINES
 from harness.analysis.curves import EQUAL_MASS, NAMES, PUBLISHED
-from harness.errors import SpecError, StoreError
+from harness.analysis.findings import who
+from harness.analysis.panels import JudgeTable, Panel
+from harness.analysis.rankings import Judged, by_set
+from harness.errors import DataError, SpecError, StoreError
+from harness.implicitness.evaluate import mean_known, rho, tau
 from harness.lazy import DataFrame, pandas
 from harness.pipeline import choice_scores
 from harness.pipeline.score import ALL
 from harness.present.figures import marks
-from harness.present.figures.figure import Figure, Subplot, together, values
-from harness.stats.correlation import pearson
+from harness.present.figures.figure import FEWEST, Figure, Subplot, together, values
+from harness.stats.correlation import dataset_pearson, document_tau, kendall, pearson, spearman
+from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.storage.runs import JudgeEntry
 from harness.storage.signature import Signature, short_labels
 
@@ -279,3 +288,133 @@ def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) 
     counts = bins.groupby(["at", "to"]).n.max().reset_index().rename(columns={"at": "x"})
     axes = {"xlim": ends, "ylim": SHARES, "xlabel": "implicitness", "ylabel": "share flagged"}
     return Subplot(title, together(parts), axes, bins=counts if len(counts) else None)
+
+
+SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
+
+
+def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
+    """ImpScore, figures 4 and 10: accuracy over both margins, a panel an alpha, the best framed.
+
+    `grid` has a row a training, with the columns of grid.csv.
+    """
+    keys = ["pragmatic_weight", "margin", "pragmatic_margin"]
+    known = grid.dropna(subset=[metric])
+    if known.empty:
+        raise DataError(f"no training of the grid has a {metric} accuracy; nothing to draw")
+    cells = known.groupby(keys, sort=False)[metric].agg(["mean", "size"]).reset_index()
+    best = cells.loc[cells["mean"].idxmax()]
+    rows, columns = (sorted(grid[name].unique()) for name in keys[1:])
+    ends, pairs = (cells["mean"].min(), cells["mean"].max()), int(grid.test_pairs.iloc[0])
+    panels = []
+    for weight in sorted(grid.pragmatic_weight.unique()):
+        own = cells[cells.pragmatic_weight == weight]
+        x, y = own.pragmatic_margin.map(columns.index) + 1, own.margin.map(rows.index) + 1
+        mark = (columns.index(best.pragmatic_margin) + 1, rows.index(best.margin) + 1)
+        framed = mark if best.pragmatic_weight == weight else None
+        panels.append(
+            Subplot(
+                f"alpha {weight:g}",
+                values(metric, x, y, "", z=own["mean"], n=pairs),
+                {"xlabel": SYMBOLS["pragmatic_margin"], "ylabel": SYMBOLS["margin"]},
+                partial(marks.cells, ends=ends, best=framed),
+                x_names=[f"{value:g}" for value in columns],
+                y_names=[f"{value:g}" for value in rows],
+                shape="cells",
+            )
+        )
+    said = ", ".join(f"{SYMBOLS[name]} = {best[name]:g}" for name in keys)
+    note = f"best: {said}: {best['mean']:.3f}; trainings a cell: {cells['size'].max()}"
+    return Figure(
+        f"Accuracy of {metric} by both margins", tuple(panels), (f"{note}; test pairs: {pairs}",)
+    )
+
+
+TAU: Final = "Kendall's tau-b"
+RHO: Final = "Spearman's rho"
+
+
+def judges_against_people(panels: Sequence[Panel]) -> Figure:
+    """Emphasized-Talk, figure 4: each judge's values against people's, with r and tau.
+
+    r is Pearson's over all cells, tau the mean of Kendall's tau-b within documents.
+    """
+    found = []
+    for panel in panels:
+        variant = f" ({panel.variant})" if len(panels) > 1 else ""
+        found += [_scatter(panel.human, judge, variant) for judge in panel.judges]
+    if not found:
+        raise StoreError("nothing to draw: no judge has read what people rated")
+    raters = ", ".join(sorted({f"{len(panel.raters)} raters" for panel in panels}))
+    note = f"{raters}; the area of a point grows with the answers that it is of"
+    return Figure("Judges against people", tuple(found), (note,))
+
+
+def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
+    both = ~np.isnan(human) & ~np.isnan(judge.values)
+    pairs = {"x": human[both].round(3), "y": judge.values[both].round(3)}
+    counts = pandas.DataFrame(pairs).groupby(["x", "y"]).size().rename("z").reset_index()
+    r, tau_b = dataset_pearson(human, judge.values), document_tau(human, judge.values)
+
+    rows = values("answers", counts.x, counts.y, "bubbles", z=counts.z)
+    note = f"r {_said(r)}, tau {_said(tau_b)}, n {int(both.sum())}"
+    axes = {"xlabel": "people's mean rating", "ylabel": "judge's value"}
+    return Subplot(who(judge) + variant, rows, axes, note=note)
+
+
+def _said(found: Estimate) -> str:
+    return f"{found.value:.2f}" if found.value is not None else str(found.reason)
+
+
+def rater_agreement(panel: Panel) -> Figure:
+    """A matrix of people and judges: how far any two order the same answers alike."""
+    raters = {name: panel.ratings[:, :, at].ravel() for at, name in enumerate(panel.raters)}
+    raters |= {who(judge): judge.values.ravel() for judge in panel.judges}
+    return _matrices(raters, f"Agreement of people and judges: {panel.task}, {panel.variant}")
+
+
+def _matrices(raters: Mapping[str, Floats], title: str) -> Figure:
+    if len(raters) < 2:
+        raise StoreError(f"nothing to draw: {len(raters)} raters or judges, and a matrix needs two")
+    panels = []
+    for name, how in ((RHO, spearman), ("Pearson's r", pearson), (TAU, kendall)):
+        cells = {pair: how(*(raters[one] for one in pair)) for pair in combinations(raters, 2)}
+        panels.append(_matrix(name, list(raters), cells))
+    note = f"a dash: fewer than {FEWEST} shared, or all alike"
+    return Figure(title, tuple(panels), (note,))
+
+
+def ranking_agreement(judged: Sequence[Judged]) -> Figure:
+    """A matrix of people and a scorer: how far any two order the same sets of sentences alike.
+
+    Each cell is the mean over the sets that both have ranked; `n` counts their sentences.
+    """
+    if len(judged) < 2:
+        raise StoreError(f"nothing to draw: {len(judged)} raters, and a matrix needs two")
+    panels = []
+    for title, how in ((TAU, tau), (RHO, rho)):
+        cells = {}
+        for a, b in combinations(judged, 2):
+            value = mean_known(by_set(a, b, how))
+            shared = sum(len(ranks) for name, ranks in a.ranks.items() if name in b.ranks)
+            why = NoValue.TOO_FEW if value is None else None
+            cells[a.who, b.who] = Estimate(value, shared, reason=why)
+        panels.append(_matrix(title, [one.who for one in judged], cells))
+    note = "means over sets; a dash: no set shared"
+    return Figure("Agreement on the order of sentences", tuple(panels), (note,))
+
+
+def _matrix(title: str, names: Sequence[str], found: Mapping[tuple[str, str], Estimate]) -> Subplot:
+    """Any two of some names, each once: the later a row, the earlier a column."""
+    places = [(column, row) for row in range(len(names)) for column in range(row)]
+    cells = [found[names[column], names[row]] for column, row in places]
+    rows = values(
+        "agreement",
+        [column + 1 for column, _ in places],
+        [row for _, row in places],
+        "",
+        z=[nan if one.value is None else one.value for one in cells],
+        n=[one.n for one in cells],
+    )
+    draw = partial(marks.cells, ends=(-1.0, 1.0))
+    return Subplot(title, rows, also=draw, x_names=names[:-1], y_names=names[1:], shape="cells")

@@ -20,9 +20,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from harness.analysis.boards.alarms import Row
 from harness.analysis.boards.ranked import CONTROL
-from harness.analysis.run_views import ComparedRun
+from harness.analysis.boards.scores import Row
+from harness.analysis.pairings import ComparedRun
 from harness.core import Sample
 from harness.lazy import DataFrame
 from harness.parts import Message, digest
