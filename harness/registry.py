@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import msgspec
 from msgspec import Struct, structs
 
 from harness.core import Judge, Model, Sample
@@ -17,8 +18,8 @@ from harness.models.custom import ModelContext, SourcedModel
 from harness.models.spread import HERE, Executor, placed
 from harness.specs import data, implicitness, judges, layouts, models, plans, plugins, sheets, tasks
 from harness.specs.data import OverlaySpec
-from harness.specs.models import Backend, ModelSpec, PricesSpec
-from harness.specs.schema import kinds_of, load_spec, read_yaml
+from harness.specs.models import Backend, ModelSpec, PricesSpec, is_usual_variable
+from harness.specs.schema import json_schema, kinds_of, load_spec, read_yaml
 from harness.specs.tasks import TaskSpec
 from harness.text.prompts import Prompts
 
@@ -346,3 +347,30 @@ def _check_task(spec: TaskSpec, path: Path) -> None:
     if strange := [name for name in spec.default_variants if name not in spec.variants]:
         near = did_you_mean(strange[0], list(spec.variants))
         raise SpecError(f"{path}: default variant {strange[0]!r} is not defined{near}")
+
+
+def without_keys(text: str, registry: Registry) -> str:
+    """A YAML file without what some write as `key_env` in place of a variable's name: the key."""
+
+    def shown(found: re.Match[str]) -> str:
+        name = found[2]
+        is_shown = name in ("null", "~") or name in registry.environ or is_usual_variable(name)
+        return found[0] if is_shown else f"{found[1]}[not shown: the name of no variable]"
+
+    return re.sub(r"""(key_env['"]?\s*:\s*['"]?)([^\s'",}]+)""", shown, text)
+
+
+def schema_text(kind: str, *, has_plugins: bool = True) -> str:
+    """Return the JSON schema of a kind of file as text, in one order of keys."""
+    known: dict[str, Any] = {"overlay": OverlaySpec, "prices": PricesSpec}
+    for section, spec in SPECS.items():
+        name = section.removeprefix("configs/").removesuffix("s")
+        known[name], group = spec, EXTENDED.get(section)
+        if has_plugins and group is not None:
+            for added in sorted({*plugins.plugin_kinds(group)} - KINDS[group].keys()):
+                plugin = plugins.plugin(group, added, known=(), where=group)
+                known[name] |= plugins.spec_of(plugin, added, where=group)
+    if kind not in known:
+        raise SpecError(f"no kind of file {kind!r}{did_you_mean(kind, list(known))}")
+    content = msgspec.json.encode(json_schema(known[kind], title=f"harness {kind}"))
+    return msgspec.json.format(content, indent=1).decode() + "\n"

@@ -1,7 +1,6 @@
 """Missed texts and false alarms of a run to a table: the user's own rows, with what was said."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import structs
@@ -10,14 +9,14 @@ from harness.analysis.flags import RateQuery, crossed, flags, sample_cells
 from harness.analysis.rates import RateTexts
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.data.split import picked
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import filled, json_text
 from harness.storage.environment import read_data_paths
 from harness.storage.frames import load
 from harness.storage.runs import RunFolder
-from harness.storage.tables import ENDINGS, FileFormat, Table, format_by_name
+from harness.storage.tables import FileFormat, Table
 from harness.workspace import Workspace
 
 MISSED, FALSE_ALARM, ALL_KINDS = "missed", "false-alarm", "all"
@@ -82,15 +81,6 @@ def run_errors(folder: RunFolder, texts: DataFrame, kind: str) -> DataFrame:
     samples = load([folder], "samples", ["sample", "gold", "group", "fields", "references"])
     samples = samples.drop(columns=["task", "model", "run"]).astype({"sample": object})
     return found.merge(answers, on="row").merge(samples, on="sample").reset_index(drop=True)
-
-
-def output_format(out: Path) -> FileFormat:
-    """The format of a file to write, by its name; SpecError for an unknown ending."""
-    found = format_by_name(out.name)
-    if found is None or found is FileFormat.LINES:
-        known = ", ".join(end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES)
-        raise SpecError(f"-o {out}: end its name in one of {known}")
-    return found
 
 
 def error_table(errors: DataFrame, originals: OriginalRows | None) -> tuple[Table, DataFrame]:

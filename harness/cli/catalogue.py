@@ -5,23 +5,18 @@ from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
 from textwrap import shorten
-from typing import Annotated, Any
-
-import msgspec
+from typing import Annotated
 
 from harness.cli import options
 from harness.cli.list_runs import WIDTH, list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
-from harness.errors import SpecError, did_you_mean
+from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import say, show_json, show_rows, warn
 from harness.present.screen import show as show_frame
-from harness.registry import EXTENDED, KINDS, SPECS, Registry, Section
-from harness.specs import plugins
-from harness.specs.data import GoldenSpec, OverlaySpec
-from harness.specs.models import PricesSpec, is_usual_variable
-from harness.specs.schema import json_schema
+from harness.registry import Registry, Section, schema_text, without_keys
+from harness.specs.data import GoldenSpec
 from harness.storage.environment import other_versions, versions_here
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts
 from harness.storage.frames import plain_rows
@@ -34,8 +29,6 @@ _SECTIONS: tuple[Section, ...] = (
 )
 SECTIONS = {section.rpartition("/")[2]: section for section in _SECTIONS}
 NOT_HERE = {"vllm": " (without vLLM add --backend transformers, or --backend server)"}
-"""What a model of a kind needs that may not be installed."""
-"""The most tokens of a choice that are shown."""
 SOURCE_NAMES = "Sources. Default: all."
 
 
@@ -93,7 +86,7 @@ def show(
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
     for path in files:
-        say(f"# {path}\n{_without_keys(path.read_text('utf-8', 'replace'), registry)}")
+        say(f"# {path}\n{without_keys(path.read_text('utf-8', 'replace'), registry)}")
     if files:
         return ExitCode.DONE
     try:
@@ -126,17 +119,6 @@ def _show_run(folder: RunFolder, *, has_all: bool) -> int:
     return ExitCode.DONE
 
 
-def _without_keys(text: str, registry: Registry) -> str:
-    """A YAML file without what some write as `key_env` in place of a variable's name: the key."""
-
-    def shown(found: re.Match[str]) -> str:
-        name = found[2]
-        is_shown = name in ("null", "~") or name in registry.environ or is_usual_variable(name)
-        return found[0] if is_shown else f"{found[1]}[not shown: the name of no variable]"
-
-    return re.sub(r"""(key_env['"]?\s*:\s*['"]?)([^\s'",}]+)""", shown, text)
-
-
 def schema(
     kind: str = argument(
         "KIND",
@@ -150,22 +132,6 @@ def schema(
     """
     say(schema_text(kind).removesuffix("\n"))
     return ExitCode.DONE
-
-
-def schema_text(kind: str, *, has_plugins: bool = True) -> str:
-    """Return the JSON schema of a kind of file as text, in one order of keys."""
-    known: dict[str, Any] = {"overlay": OverlaySpec, "prices": PricesSpec}
-    for section, spec in SPECS.items():
-        name = section.removeprefix("configs/").removesuffix("s")
-        known[name], group = spec, EXTENDED.get(section)
-        if has_plugins and group is not None:
-            for added in sorted({*plugins.plugin_kinds(group)} - KINDS[group].keys()):
-                plugin = plugins.plugin(group, added, known=(), where=group)
-                known[name] |= plugins.spec_of(plugin, added, where=group)
-    if kind not in known:
-        raise SpecError(f"no kind of file {kind!r}{did_you_mean(kind, list(known))}")
-    content = msgspec.json.encode(json_schema(known[kind], title=f"harness {kind}"))
-    return msgspec.json.format(content, indent=1).decode() + "\n"
 
 
 def tokens(

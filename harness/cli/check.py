@@ -1,23 +1,18 @@
 """The commands check judge and check model: is one of your own built as runs need it."""
 
-from collections.abc import Iterator
 from functools import partial
 
 from harness.cli import options
 from harness.cli.options import HOME, ExitCode, Home, argument, option
-from harness.core import Case, Response, Sample
-from harness.data.choices import derive
-from harness.errors import HarnessError, SpecError
+from harness.core import Case, Response
+from harness.errors import SpecError
 from harness.pipeline import conformance
 from harness.present.screen import say
-from harness.registry import Registry
 from harness.specs.judges import asked_model, reads_choices
 from harness.specs.models import ScriptedSpec
-from harness.specs.tasks import TaskSpec
 
 NAME = "Name of its YAML file in configs/."
 TASK = "Try it on this task's sample set. Default: a task that fits."
-SOME = 2  # samples that a judge is tried on
 MADE_UP = Response("made up", texts=("An answer.",))
 
 
@@ -34,7 +29,7 @@ def judge(
 
     build = partial(registry.judge, name, spec, identity=model)
     problem: SpecError | None = None
-    for tried, task_spec, samples in _trials(registry, task, prefers=name):
+    for tried, task_spec, samples in conformance.trials(registry, task, prefers=name):
         if task_spec.has_choices == reads_choices(spec):
             cases = [Case(sample, MADE_UP) for sample in samples]
             try:
@@ -63,7 +58,7 @@ def model(
     spec = registry.load("configs/models", name)
     if isinstance(spec, ScriptedSpec):
         raise SpecError(f"model {name} is a control, which answers from a task's samples alone")
-    _, task_spec, samples = next(_trials(registry, task, prefers=None))
+    _, task_spec, samples = next(conformance.trials(registry, task, prefers=None))
     variant = task_spec.default_variants[0]
     place = (samples[0].id, variant, task_spec.variants[variant].steps[-1].name)
 
@@ -80,19 +75,3 @@ def _report(findings: conformance.Findings) -> int:
     for rule, problem in findings.items():
         say(f"FAILED: {rule}: {problem}" if problem else f"ok: {rule}")
     return ExitCode.of(any(findings.values()))
-
-
-def _trials(
-    registry: Registry, task: str | None, *, prefers: str | None
-) -> Iterator[tuple[str, TaskSpec, list[Sample]]]:
-    names = [task] if task else registry.names("tasks")
-    tasks = {name: registry.load("tasks", name) for name in names}
-    for name, spec in sorted(tasks.items(), key=lambda pair: prefers not in pair[1].judges):
-        try:
-            samples = registry.read("samples_jsonl", [registry.resource(spec.data.sample)], None)
-        except HarnessError:
-            if task:
-                raise
-            continue
-        made = derive(samples, spec.data.derive) if spec.data.derive else samples
-        yield name, spec, made[:SOME]

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from harness.analysis import exports
 from harness.cli import options
-from harness.cli.impscore import read_input
 from harness.cli.options import RESULTS, ExitCode, Results, argument, option
 from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
@@ -16,7 +15,7 @@ from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import StoredRun, read_table
-from harness.storage.tables import column_of
+from harness.storage.tables import column_of, read_input
 from harness.text.dedup import near_copies
 
 

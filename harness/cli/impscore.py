@@ -38,9 +38,8 @@ from harness.storage import tables
 from harness.storage.cells import json_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows, records
-from harness.storage.tables import FileFormat, column_of
+from harness.storage.tables import column_of
 
-STDIN = "-"
 File = Annotated[
     str,
     typer.Argument(
@@ -51,26 +50,6 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="csv, tsv, jsonl, parquet or lines. Default: by its name."),
 ]
-
-
-def read_input(
-    file: str, layout: str | None = None, *, has_column: bool
-) -> tuple[tables.Table, str]:
-    """The rows of a file or of stdin, and its name for messages."""
-    name = "stdin" if file == STDIN else file
-    if layout is not None and layout not in [*FileFormat]:
-        raise SpecError(f"--format {layout!r}: give one of {', '.join(FileFormat)}")
-    try:
-        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
-    kind = FileFormat(layout) if layout else tables.detect_format(name, data, has_column=has_column)
-    if kind is FileFormat.LINES and has_column:
-        raise SpecError(
-            f"{name}: is read as plain lines, which have no columns; if it has columns, give it a "
-            "name that ends in .csv or .tsv, or give --format if the command has it"
-        )
-    return tables.read_table(name, data, kind), name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +78,16 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
       harness impscore score comments.csv --column comment -o scored.csv
     """
     out, name = choice.out, choice.name
-    if out is not None and choice.file != STDIN:
+    if out is not None and choice.file != tables.STDIN:
         refuse_source(out, Path(choice.file))
-    table, source = read_input(choice.file, choice.layout, has_column=choice.column is not None)
+    table, source = tables.read_input(
+        choice.file, choice.layout, has_column=choice.column is not None
+    )
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
-    layout = None if is_json and out is None else _layout(out, table)
+    layout = tables.output_format(out) if out else None if is_json else table.file_format
+    if out is None and layout is tables.FileFormat.PARQUET:
+        raise SpecError("Parquet cannot be printed: name a file with -o")
     if layout is not None:  # what cannot be written is refused before anything is scored
         tables.extended(table, _columns(name, [Scored(None, Flag.ABSENT)] * len(table), ""), layout)
     texts = column_of(table, choice.column, where=source)
@@ -150,19 +133,6 @@ def _summarize(
     return ExitCode.of(missing)
 
 
-def _layout(out: Path | None, table: tables.Table) -> FileFormat:
-    """The format in which the rows of a table are written."""
-    layout = table.file_format if out is None else tables.format_by_name(out.name)
-    if out is None and layout is FileFormat.PARQUET:
-        raise SpecError("Parquet cannot be printed: name a file with -o")
-    if layout is None or (out is not None and layout is FileFormat.LINES):
-        known = [ending for ending, kind in tables.ENDINGS.items() if kind is not FileFormat.LINES]
-        raise SpecError(
-            f"-o {out}: the ending of the name sets the format; give one of {', '.join(known)}"
-        )
-    return layout
-
-
 def _columns(name: str, scored: Sequence[Scored], scorer: str) -> DataFrame:
     rows = [(one.value, one.flag, scorer) for one in scored]
     frame = pandas.DataFrame(rows, columns=[name, f"{name}_flag", f"{name}_scorer"], dtype=object)
@@ -186,7 +156,7 @@ def evaluate(
     level, text; implicit, explicit; sentence, choices, answer. With --ratings it is compared with
     people: who orders the sentences as their levels, and how far people agree with each other.
     """
-    table, source = read_input(file, has_column=True)
+    table, source = tables.read_input(file, has_column=True)
     items = read_items(table, where=source)
     people = read_people(ratings, items) if ratings else []
     model = options.registry(home).scorer(scorer)
@@ -235,7 +205,7 @@ def profile(
     if out is not None:
         refuse_file(out)
     has_column = choice.column is not None or label is not None
-    table, source = read_input(file, choice.layout, has_column=has_column)
+    table, source = tables.read_input(file, choice.layout, has_column=has_column)
     table = with_texts(table)
     opened = options.registry(home).scorer(scorer)
     found = profiles.profile(
@@ -248,7 +218,7 @@ def profile(
     )
     rows, row = found.rows, records(found.rows)[0]
     target = None if out is None else out / "profile.csv"
-    put = partial(_put_profile, "stdin" if file == STDIN else Path(file).name, rows)
+    put = partial(_put_profile, "stdin" if file == tables.STDIN else Path(file).name, rows)
     put_frame(rows, target, put, is_json=is_json, chart=datasets_distribution(found))
     counts = {flag: getattr(row, f"missing_{flag}") for flag in profiles.MISSING}
     if missing := ", ".join(f"{count} {flag}" for flag, count in counts.items() if count):
@@ -287,7 +257,7 @@ class HeadChoice:
 
     def pairs(self) -> tuple[str, list[TrainingPair]]:
         """The name of the file, and its pairs, none with a probe sentence."""
-        table, source = read_input(str(self.file), has_column=True)
+        table, source = tables.read_input(str(self.file), has_column=True)
         found = read_pairs(table, where=source)
         probes.refuse_probes((text for pair in found for text in pair.sentences), where=source)
         return self.file.name, found

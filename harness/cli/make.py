@@ -1,14 +1,11 @@
 """The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
-
-import msgspec
-import yaml
 
 from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
@@ -16,7 +13,6 @@ from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
 from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
-from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.lazy import DataFrame, pandas
@@ -25,16 +21,13 @@ from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
 from harness.present.screen import ProgressLine, intervals, say, show, show_json, warn
-from harness.registry import Registry
-from harness.specs.tasks import AskedSpec, PerturbationSpec, TaskSpec
-from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.specs.tasks import AskedSpec, PerturbationSpec
+from harness.storage.files import refuse_file, refuse_source
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows
 from harness.workspace import Workspace
 
-NEARLY_SEEN = 0.1
-"""The share of texts with near copies among those trained on, from which a figure is suspect."""
-MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
+NEARLY_SEEN = 0.1  # the share of texts nearly trained on from which a figure is suspect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +63,7 @@ def build(
         built = transforms.build(
             samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
         )
-    _write_lines(choice.output, (transforms.sample_line(*one) for one in built.finished))
+    transforms.write_lines(choice.output, (transforms.sample_line(*one) for one in built.finished))
     made, dropped = len(built.finished), built.dropped
     if is_json:
         show_json({"made": made, "dropped": dropped, "missing": built.missing})
@@ -79,11 +72,6 @@ def build(
     for reason, missing in sorted(built.missing.items()):
         warn(f"missing: {missing} {reason}")
     return ExitCode.of(built.missing)
-
-
-def _write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
-    write_whole(path, b"".join(line + b"\n" for line in encoded))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +210,8 @@ def perturb(
     home, space = choice.out or where.home, where.workspace(calling)
     task = space.registry.load("tasks", choice.task)
     spec = with_options(task, name=choice.task, table=where.table, scorer=None)
-    specs = _perturbations(space.registry, choice.method)
+    methods = options.names(choice.method, "--method")
+    specs = transforms.perturbations_of(space.registry, methods)
     given = training_samples(space, spec, name=choice.task) if choice.is_training else None
     every, entry, *_ = given or space.samples(spec.data)
     samples = subsample(every, choice.limit, seed=choice.seed)
@@ -233,7 +222,7 @@ def perturb(
     how = f"with its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
     about = f"Task {choice.task}, data {entry.label}, {how}."
     new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)
-    path = _write(home, name, new, samples=perturbed)
+    path = transforms.write_task(home, name, new, samples=perturbed)
     if is_json:
         made = {"task": name, "file": path, "originals": len(samples)}
         show_json(made | {"perturbations": plain_rows(counts)})
@@ -243,19 +232,6 @@ def perturb(
         after = f"train MODEL --task {choice.task} --augment {name}"
         say(f"next: harness {after if choice.is_training else f'run --task {name} --model MODEL'}")
     return ExitCode.of(counts["missing"].any())
-
-
-def _perturbations(registry: Registry, method: str | None) -> dict[str, PerturbationSpec]:
-    """The perturbations of names in their order; eda is all whose name begins with eda_."""
-    known = registry.names("configs/perturbations")
-    found: dict[str, PerturbationSpec] = {}
-    for one in options.names(method, "--method") or ("all",):
-        members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
-        names = [one] if one in known or not members else members
-        specs = {name: registry.load("configs/perturbations", name) for name in names}
-        asks = one == "all"  # and so no model
-        found |= {n: s for n, s in specs.items() if not (asks and isinstance(s, AskedSpec))}
-    return found
 
 
 @contextmanager
@@ -276,20 +252,6 @@ def _model(
     model = registry.load("configs/models", choice.model, backend)
     with space.desk(registry.model(choice.model, model)) as desk:
         yield partial(transforms.build, prompts=registry.prompts, client=desk, seed=choice.seed)
-
-
-def _write(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
-    """Write the new task and its samples into a home folder; only a task made here is replaced."""
-    home = options.registry(folder if folder.is_dir() else Path())
-    path = folder / "tasks" / f"{name}.yaml"
-    is_ours = path.is_file() and path.read_text("utf-8").startswith(MARK)
-    if name in home.names("tasks") and not is_ours:
-        raise SpecError(f"there is a task {name!r} already; give the new one another with --as")
-    text = yaml.safe_dump(msgspec.to_builtins(spec), sort_keys=False, allow_unicode=True, width=100)
-    target = folder / "tasks" / "samples" / f"{name}.jsonl"
-    _write_lines(target, map(transforms.sample_line, samples))
-    write_whole(path, (MARK + text).encode())
-    return target
 
 
 def _by_reason(missing: Mapping[Reason, int]) -> str:

@@ -18,7 +18,7 @@ from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.signature import short_labels
-from harness.storage.tables import extended
+from harness.storage.tables import extended, output_format
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -169,7 +169,7 @@ def export_errors(
     One row for each error, in the words of your file, behind them what the run says of it.
     """
     kind = one_of("--kind", choice.kind, *error_table.KINDS)
-    target, folder = error_table.output_format(choice.out), find_run(where.results, choice.run)
+    target, folder = output_format(choice.out), find_run(where.results, choice.run)
     texts = flags(folder, point.query(where.results))
     missing = int(texts["flagged"].isna().sum())
     errors = error_table.run_errors(folder, texts, kind)

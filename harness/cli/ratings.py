@@ -11,7 +11,6 @@ from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agr
 from harness.analysis.panels import AgreementQuery, panels
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
-from harness.cli.impscore import read_input
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
 from harness.data.annotation import read_labels, read_stresses
 from harness.data.ratings import checked, ratings_text, read_key, read_rated, read_ratings
@@ -27,7 +26,7 @@ from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
 from harness.storage.find_runs import find_runs, run_folders
 from harness.storage.frames import frame_csv, plain_rows, records
-from harness.storage.tables import column_of
+from harness.storage.tables import column_of, read_input
 
 STEPS = option("Steps of labelling: a name in configs/annotations/.")
 MAIN = {

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
-from harness.storage.tables import Table
+from harness.storage.tables import Table, cells_named, column_of
 from harness.text.dedup import linked, near_duplicates, normal
 
 Link = Literal["near", "same", "none"]
@@ -50,6 +50,28 @@ def split_rows(rows: DataFrame, shares: Sequence[float], *, link: Link, seed: in
         fact = f"rows: {len(rows)}, in groups that belong together: {len(units)}"
         raise DataError(f"{fact}; too few to split: give more rows, or link fewer (--link same)")
     return rows.assign(unit=list(unit_of.values()), part=part_of)
+
+
+def rows_of(
+    table: Table,
+    column: str | None,
+    by: Sequence[str],
+    groups: Sequence[str],
+    *,
+    where: str,
+    has_links: bool,
+) -> DataFrame:
+    """The rows as `split_rows` takes them."""
+    has_text = column is not None or TEXT in table.columns or has_links
+    texts = column_of(table, column, where=where) if has_text else [""] * len(table)
+    known = [cells_named(table, n, "--by", where) for n in by]
+    rows = zip(*known, strict=True) if by else [()] * len(table)
+    strata = [" + ".join(cell or "(empty)" for cell in row) for row in rows]
+    frame = pandas.DataFrame(
+        {"text": [t if isinstance(t, str) else "" for t in texts], STRATUM: strata}
+    )
+    cells = {f"group {n}": cells_named(table, n, "--group", where) for n in groups}
+    return frame.assign(**{name: [one or None for one in own] for name, own in cells.items()})
 
 
 def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> DataFrame:

@@ -9,8 +9,11 @@ from dataclasses import replace
 from typing import Final
 
 from harness.core import Case, Judge, Model, Request, Response, Sample
+from harness.data.choices import derive
 from harness.errors import HarnessError, SpecError
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Option, Reason
+from harness.registry import Registry
+from harness.specs.tasks import TaskSpec
 
 Findings = dict[str, str]
 TEXTS: Final = (
@@ -24,6 +27,7 @@ TEXTS: Final = (
     "word " * 2000,
 )
 """Plain, a number, an object, empty, blank, unicode, hostile, and 10,000 characters."""
+SOME: Final = 2  # samples that a judge or model is tried on
 FAILURE: Final = Failure(Reason.FAILED, "made up")
 
 
@@ -170,3 +174,20 @@ def _answers(model: Model, requests: Sequence[Request]) -> None:
             wanted, given = request.decoding.n, (*(response.texts or ()), *response.lost)
         fact = f"asked to {request.mode}, it gives {len(given)} answers of {wanted}"
         _need(len(given) == wanted, fact)
+
+
+def trials(
+    registry: Registry, task: str | None, *, prefers: str | None
+) -> Iterator[tuple[str, TaskSpec, list[Sample]]]:
+    """Tasks with some of their own samples, those first whose judges have a name."""
+    names = [task] if task else registry.names("tasks")
+    tasks = {name: registry.load("tasks", name) for name in names}
+    for name, spec in sorted(tasks.items(), key=lambda pair: prefers not in pair[1].judges):
+        try:
+            samples = registry.read("samples_jsonl", [registry.resource(spec.data.sample)], None)
+        except HarnessError:
+            if task:
+                raise
+            continue
+        made = derive(samples, spec.data.derive) if spec.data.derive else samples
+        yield name, spec, made[:SOME]

@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgspec
+import yaml
 from msgspec import structs
 
 from harness.core import Request, Response, Sample
@@ -17,6 +20,7 @@ from harness.errors import SpecError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
+from harness.registry import Registry
 from harness.specs import tasks
 from harness.specs.tasks import (
     TEXT,
@@ -26,12 +30,14 @@ from harness.specs.tasks import (
     PerturbationSpec,
     TaskSpec,
 )
+from harness.storage.files import write_whole
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
 from harness.text.edits import edit_text, group_exchange, with_group_exchanged
 from harness.text.parsers import POSTPROCESSORS, closing_yes_no, is_refusal, listed_lines
 from harness.text.prompts import Prompts
 
+MARK = "# Made by harness perturb; another perturb under this name replaces it.\n"
 FROM, BY, KEEPS = "perturbed_from", "perturbed_by", "keeps_meaning"
 ORIGINAL: Final = "original"
 
@@ -273,3 +279,36 @@ def _sample(
 
 def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
     return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
+
+
+def perturbations_of(registry: Registry, methods: Sequence[str]) -> dict[str, PerturbationSpec]:
+    """The perturbations of names in their order; eda is all whose name begins with eda_."""
+    known = registry.names("configs/perturbations")
+    found: dict[str, PerturbationSpec] = {}
+    for one in methods or ("all",):
+        members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
+        names = [one] if one in known or not members else members
+        specs = {name: registry.load("configs/perturbations", name) for name in names}
+        asks = one == "all"  # and so no model
+        found |= {n: s for n, s in specs.items() if not (asks and isinstance(s, AskedSpec))}
+    return found
+
+
+def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON lines."""
+    encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
+    write_whole(path, b"".join(line + b"\n" for line in encoded))
+
+
+def write_task(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
+    """Write the new task and its samples into a home folder; only a task made here is replaced."""
+    home = Registry.open(folder if folder.is_dir() else Path(), None)
+    path = folder / "tasks" / f"{name}.yaml"
+    is_ours = path.is_file() and path.read_text("utf-8").startswith(MARK)
+    if name in home.names("tasks") and not is_ours:
+        raise SpecError(f"there is a task {name!r} already; give the new one another with --as")
+    text = yaml.safe_dump(msgspec.to_builtins(spec), sort_keys=False, allow_unicode=True, width=100)
+    target = folder / "tasks" / "samples" / f"{name}.jsonl"
+    write_lines(target, map(sample_line, samples))
+    write_whole(path, (MARK + text).encode())
+    return target

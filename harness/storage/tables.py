@@ -6,6 +6,7 @@ names the file, the line and the remedy.
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,13 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from harness.errors import DataError, did_you_mean, install
+from harness.errors import DataError, SpecError, did_you_mean, install
 from harness.lazy import ArrowTable, DataFrame, pandas, pyarrow
 from harness.storage.cells import cell_text, csv_lines, filled, json_text, long_cells, read_json
 
 TEXT: Final = "text"
 """The column that texts are read from by default."""
 BOM: Final = "\ufeff"
+STDIN: Final = "-"
 Quotes = Literal["standard", "none"]
 Value = Any  # a cell: None, a text, a number, true or false, or a list of these
 Record = tuple[int, tuple[str, ...]]
@@ -356,6 +358,33 @@ def read_any(path: str | Path, *, has_column: bool) -> Table:
     return read_table(str(path), data, detect_format(str(path), data, has_column=has_column))
 
 
+def read_input(file: str, layout: str | None = None, *, has_column: bool) -> tuple[Table, str]:
+    """The rows of a file or of stdin, and its name for messages."""
+    name = "stdin" if file == STDIN else file
+    if layout is not None and layout not in [*FileFormat]:
+        raise SpecError(f"--format {layout!r}: give one of {', '.join(FileFormat)}")
+    try:
+        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror}); correct the path") from error
+    kind = FileFormat(layout) if layout else detect_format(name, data, has_column=has_column)
+    if kind is FileFormat.LINES and has_column:
+        raise SpecError(
+            f"{name}: is read as plain lines, which have no columns; if it has columns, give it a "
+            "name that ends in .csv or .tsv, or give --format if the command has it"
+        )
+    return read_table(name, data, kind), name
+
+
+def output_format(out: Path) -> FileFormat:
+    """The format of a file to write, by its name; SpecError for an unknown ending."""
+    found = format_by_name(out.name)
+    if found is None or found is FileFormat.LINES:
+        known = ", ".join(end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES)
+        raise SpecError(f"-o {out}: end its name in one of {known}")
+    return found
+
+
 def column_of(
     table: Table, name: str | None, *, where: str, option: str = "--column"
 ) -> list[object]:
@@ -368,6 +397,15 @@ def column_of(
         known = f"--column names another: {others}" if others else "give a file with texts"
         raise DataError(f"{where}: column {wanted!r} holds no text; {known}")
     return cells
+
+
+def cells_named(table: Table, name: str, given: str, where: str) -> list[str]:
+    """The cells of a column as texts, empty where there is none; `given` is the option."""
+    if table.columns.count(name) != 1:
+        fact = "no column" if name not in table.columns else "several columns"
+        close = did_you_mean(name, [*table.columns])
+        raise DataError(f"{where}: {fact} {name!r}{close}; correct {given}")
+    return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
 
 
 def extended(table: Table, added: DataFrame, target: FileFormat) -> bytes:

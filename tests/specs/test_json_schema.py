@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from support.each import each
 
 from harness.cli import main
-from harness.cli.catalogue import schema_text
+from harness.registry import schema_text
 from harness.specs.schema import read_yaml
 
 HOME = Path(__file__).parents[2]

@@ -10,10 +10,8 @@ from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import FLAGGED, gaps, rates, run_texts
 from harness.analysis.rates import drift as drift_of
 from harness.cli import options
-from harness.cli.impscore import read_input
 from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
 from harness.cli.rates import PointChoice
-from harness.cli.texts.tables import cells_of
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.document import card_markdown
@@ -22,7 +20,7 @@ from harness.storage.cells import finite
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
-from harness.storage.tables import column_of
+from harness.storage.tables import cells_named, column_of, read_input
 from harness.text.dedup import normal
 
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
@@ -100,13 +98,13 @@ def _file_texts(
         opened = options.registry(where.home).scorer(scorer)
         values = [one.value for one in opened.score(texts, ProgressLine("encoded"))]
     else:
-        cells = cells_of(table, choice.measured, "--implicitness", source)
+        cells = cells_named(table, choice.measured, "--implicitness", source)
         values = [_number(cell, f"{source}: column {choice.measured!r}") for cell in cells]
     flagged: list[float | None] = [None] * len(texts)
     if choice.flag is not None:
-        cells = cells_of(table, choice.flag, "--flag", source)
+        cells = cells_named(table, choice.flag, "--flag", source)
         flagged = [_flag(cell, f"{source}: column {choice.flag!r}") for cell in cells]
-    groups = {column: cells_of(table, column, "--by", source) for column in by}
+    groups = {column: cells_named(table, column, "--by", source) for column in by}
     return pandas.DataFrame(
         {
             "cluster": [own or f"{source}:{at}" for at, own in enumerate(words)],

@@ -5,20 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analysis.error_table import output_format
 from harness.cli import options
-from harness.cli.impscore import read_input
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
 from harness.data import split as parting
 from harness.data.split import STRATUM, leaks, split_rows
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import say, show, show_json, show_rows, warn
-from harness.storage.cells import cell_text
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
-from harness.storage.tables import FileFormat, Table, column_of, extended
+from harness.storage.tables import FileFormat, column_of, extended, output_format, read_input
 from harness.text.cleaning import Cleaned, chosen_steps
 from harness.text.cleaning import clean as clean_text
 
@@ -27,8 +24,7 @@ SHARED = {
     **{"same_words": "same words", "near": "nearly or quite the same"},
 }
 NAMES = ("train", "dev", "test")
-MOST_SHOWN = 20
-"""How many strata the screen shows; JSON has all."""
+MOST_SHOWN = 20  # strata on the screen; JSON has all
 MOST_OF_A_UNIT, LEAST_OF_A_UNIT = 0.1, 10
 """The share of all rows, and the rows, above which one unit decides what the parts look like."""
 
@@ -73,7 +69,9 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     named = {2: NAMES[::2], 3: NAMES}
     names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
     link = one_of("--link", choice.link, *parting.LINKS)
-    found = split_rows(_rows(table, choice, where), shares, link=link, seed=choice.seed)
+    ways = (options.names(choice.by, "--by"), options.names(choice.group, "--group"))
+    rows = parting.rows_of(table, choice.column, *ways, where=where, has_links=link != "none")
+    found = split_rows(rows, shares, link=link, seed=choice.seed)
     places = [list(found.index[found["part"] == at]) for at in range(len(names))]
     target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
     paths = [choice.out / f"{name}.{target}" for name in names]
@@ -105,30 +103,6 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
     else:
         show(found.rename(columns=SHARED), "Shared texts")
     return ExitCode.of(found["near"].any())
-
-
-def _rows(table: Table, choice: SplitChoice, where: str) -> DataFrame:
-    """The rows as `split_rows` takes them."""
-    has_text = choice.column is not None or "text" in table.columns or choice.link != "none"
-    texts = column_of(table, choice.column, where=where) if has_text else [""] * len(table)
-    by = [cells_of(table, n, "--by", where) for n in options.names(choice.by, "--by")]
-    rows = zip(*by, strict=True) if by else [()] * len(table)
-    strata = [" + ".join(cell or "(empty)" for cell in row) for row in rows]
-    frame = pandas.DataFrame(
-        {"text": [t if isinstance(t, str) else "" for t in texts], STRATUM: strata}
-    )
-    groups = options.names(choice.group, "--group")
-    cells = {f"group {n}": cells_of(table, n, "--group", where) for n in groups}
-    return frame.assign(**{name: [one or None for one in own] for name, own in cells.items()})
-
-
-def cells_of(table: Table, name: str, given: str, where: str) -> list[str]:
-    """The cells of a column as texts, empty where there is none; `given` is the option."""
-    if table.columns.count(name) != 1:
-        fact = "no column" if name not in table.columns else "several columns"
-        close = did_you_mean(name, [*table.columns])
-        raise DataError(f"{where}: {fact} {name!r}{close}; correct {given}")
-    return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
 
 
 def _card(found: DataFrame, names: Sequence[str]) -> dict[str, object]:
