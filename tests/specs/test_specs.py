@@ -222,6 +222,7 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
             ("unknown kind 'cosin'", "mean cosine?", "contrast, cosine, gold, preference"),
         ),
         ("{kind: 3}", ("Expected `str`, got `int`", "$.kind")),
+        *((f"{{about: a, kind: {kind}}}", ()) for kind in ("[gold]", "{gold: 1}", "7", "null")),
         (JUDGE.replace("about", "abuot"), ("unknown key `abuot`", "did you mean about?")),
         (
             JUDGE.replace("minilm", "minlim"),

@@ -2,22 +2,15 @@
 
 from support.each import each
 
-from harness.text.edits import (
-    join_pieces,
-    split_pieces,
-    takes_an,
-)
+from harness.text.edits import join_pieces, split_pieces, takes_an
 
 
 @each(
     "text",
     [
-        "",
-        " ",
+        *("", " ", "@you #tea", "a\x00b"),
         "It's  a tea-pot,\n\nisn't it? ",
         "\u0645\u0631\u062d\u0628\u0627, \U0001f600!",
-        "@you #tea",
-        "a\x00b",
     ],
 )
 def test_a_text_is_its_pieces_put_together(text: str) -> None:
