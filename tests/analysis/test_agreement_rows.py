@@ -7,17 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.each import each
-from support.rated_runs import (
-    ANN,
-    BOB,
-    FAR,
-    NEAR,
-    Rating,
-    Table,
-    panels_of,
-    ratings,
-    runs,
-)
+from support.rated_runs import ANN, BOB, FAR, NEAR, Rating, Table, panels_of, ratings, runs
 from support.rating_tables import OF_SYSTEMS, tau_zero
 
 from harness.analysis.agreement import COLUMNS, AgreementSettings, agreement
@@ -218,15 +208,11 @@ def test_every_row_tells_sizes_ties_averaging_and_recipe() -> None:
     assert len({row.signature, *(found["near", "acc_eq"].signature for found in others)}) == 3
 
 
-def test_a_difference_is_tested_by_permutation_of_clusters() -> None:
+def test_differences_are_tested_by_permutation_and_corrected() -> None:
     made = wide()
     found, human = rows(made), human_of(made)
     far, near = (judge.values for judge in made.judges)
-
-    for name, statistic in (
-        ("pearson", correlation.dataset_pearson),
-        ("kendall", tau_zero),
-    ):
+    for name, statistic in (("pearson", correlation.dataset_pearson), ("kendall", tau_zero)):
         test = permutation_test(
             human, (far, near), statistic, seed="0", draws=200, clusters=made.clusters
         )
@@ -234,14 +220,9 @@ def test_a_difference_is_tested_by_permutation_of_clusters() -> None:
         assert row.value == pytest.approx(test.value)
         assert row.p == test.p
 
-
-def test_p_values_are_corrected_for_all_pairs_and_both_statistics() -> None:
-    made = wide()
     third = replace(made.judges[0], judge="third", values=6 - made.judges[0].values)
-
-    found = records(agreement(replace(made, judges=(*made.judges, third)), METHOD))
-
-    tested = [row for row in found if row.statistic.startswith("difference_")]
+    three = records(agreement(replace(made, judges=(*made.judges, third)), METHOD))
+    tested = [row for row in three if row.statistic.startswith("difference_")]
     assert len(tested) == 6
     assert [row.p_holm for row in tested] == list(holm([row.p for row in tested]))
 
@@ -263,19 +244,14 @@ def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> Non
     assert (zero.value, zero.n) == (0.0, 4)
 
 
-def test_without_overlap_every_row_says_how_many_ratings_matched_nothing() -> None:
+def test_without_overlap_or_a_second_rater_rows_say_so() -> None:
     strange = [rating._replace(sample_id="gone") for rating in ratings(ann=ANN)[:3]]
-
-    found = records(agreement(panel(strange, near=NEAR, far=FAR), METHOD))
-
-    assert {(row.value, row.reason) for row in found} == {
+    strangers = records(agreement(panel(strange, near=NEAR, far=FAR), METHOD))
+    assert {(row.value, row.reason) for row in strangers} == {
         (None, "no overlap: 3 of 3 ratings match no response")
     }
 
-
-def test_one_rater_leaves_people_without_agreement_and_the_judge_with_it() -> None:
     found = rows(panel(ratings(ann=ANN), near=NEAR))
-
     of_people = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
     assert {found["near", name].reason for name in of_people} == {"one rater"}
     assert found["near", "pearson_dataset"].value is not None

@@ -67,22 +67,18 @@ def within_rows(
     return rows_of(within(run), QUICK)
 
 
-def test_ties_and_missing_items_stand_outside_the_fourfold_table() -> None:
+def test_ties_missing_and_the_exact_p_are_of_the_fourfold_table() -> None:
     row = know_and_act("11000=.1")[0]
-
     assert counts(row) == (2, 3, 0, 0, 2)
     assert (row.items, row.n, row.missing_a, row.missing_b) == (8, 7, 0, 1)
 
-
-MODEL = stored(words_task(), {("base", "T0.3", "near"): "1"}).file.model
-
-
-def test_the_exact_p_is_of_the_discordant_items() -> None:
     row = know_and_act("11000000")[0]
-
     assert counts(row) == (2, 4, 0, 1, 1)
     assert (row.p_exact, row.p_mid) == (stats.binomtest(0, 4).pvalue, 1 / 16)
     assert row.p_permutation == 2 / 32  # the tie is a fifth coin, and all five point one way
+
+
+MODEL = stored(words_task(), {("base", "T0.3", "near"): "1"}).file.model
 
 
 def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> None:
@@ -99,28 +95,23 @@ def test_means_are_the_accuracies_of_the_scores_where_nothing_is_missing() -> No
     assert row.value == pytest.approx((scores["cot5"] or 0) - (scores["base"] or 0))
 
 
-def test_decodings_taken_together_have_a_permutation_test_and_no_exact_one() -> None:
+def test_decodings_or_samples_of_one_cluster_have_no_exact_test() -> None:
     *_, row = [row for row in know_and_act("11000000", "11100000") if row.group == "all"]
-
     assert row.decoding_b == "T0.3+0.4"
     assert (row.items, row.clusters, row.p_exact, row.p_mid) == (16, 8, None, None)
     assert row.p_permutation is not None
     assert row.reason == "no exact test: decodings of one sample are not independent"
 
-
-def test_samples_of_one_cluster_have_no_exact_test() -> None:
     samples = [sample(n, cluster=f"c{n // 2}") for n in range(6)]
     levels = {("base", "T0.3", "near"): "110000", ("cot5", "T0.3", "near"): "111111"}
     run = stored(words_task(), levels, samples=samples)
-
     row = rows_of(within(run), QUICK)[0]
     assert (row.clusters, row.p_exact, row.p_permutation) == (3, None, 0.5)
     assert "samples of one cluster are not independent" in (row.reason or "")
 
 
-def test_holm_corrects_overall_differences_and_all_others_as_two_families() -> None:
+def test_holm_corrects_overall_differences_and_others_as_two_families() -> None:
     rows = within_rows(base="0000000010101010", cot0="0101010111111111", cot5="1111111110101111")
-
     assert [row.group for row in rows] == ["all", "even", "odd"] * 2
     main = [row for row in rows if row.group == "all"]
     side = [row for row in rows if row.group != "all"]
@@ -128,10 +119,7 @@ def test_holm_corrects_overall_differences_and_all_others_as_two_families() -> N
         assert [row.p_holm for row in family] == list(holm([row.p_exact for row in family]))
         assert {row.tests for row in family} == {len(family)}
 
-
-def test_holm_corrects_the_permutation_p_where_any_row_has_no_exact_test() -> None:
     rows = know_and_act("11000000", "11100000")
-
     assert {row.p_exact is None for row in rows} == {True, False}
     [main] = [row for row in rows if row.group == "all" and "+" in row.decoding_b]
     assert (main.p_holm, main.tests) == (main.p_permutation, 1)
@@ -189,9 +177,8 @@ def guesses(count: int, *, options: int, seed: int) -> list[Row]:
     return rows_of(between(know, act), QUICK)
 
 
-def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
+def test_where_chance_differs_or_is_not_known_there_is_no_exact_test() -> None:
     row = guesses(40, options=5, seed=1)[0]
-
     assert row.chance_a == pytest.approx(0.2)
     assert row.chance_b == 0.5
     assert (row.p_exact, row.p_mid) == (None, None)
@@ -200,13 +187,9 @@ def test_where_chance_differs_it_is_said_and_there_is_no_exact_test() -> None:
     assert row.above_chance == pytest.approx(above)
     assert (row.above_chance_low or 0) < above < (row.above_chance_high or 0)
 
-
-def test_where_a_chance_level_is_not_known_there_is_no_exact_test() -> None:
     own = replace(NEAR, chance=None)
     words = stored(words_task(), {("base", "T0.3", "near"): ACT}, judges=(own,))
-
     row = rows_of(between(chosen([KNOW, KNOW]), words), QUICK)[0]
-
     assert (row.chance_a, row.chance_b, row.p_exact) == (0.5, None, None)
     assert "a chance level is not known" in (row.reason or "")
 
@@ -258,9 +241,8 @@ def relations(intentions: str, responses: str) -> dict[str, Row]:
     return {row.statistic: row for row in rows if row.group == "all"}
 
 
-def test_responses_are_told_by_whether_the_intention_was_right_each_share_with_its_n() -> None:
+def test_responses_are_told_by_whether_the_intention_was_right() -> None:
     found = relations("1111000000=.", "111010000011")
-
     values = {name: row.value for name, row in found.items()}
     assert values["right_given_right"] == 3 / 4
     assert values["right_given_wrong"] == 1 / 6
@@ -270,10 +252,7 @@ def test_responses_are_told_by_whether_the_intention_was_right_each_share_with_i
     assert sizes == {"right_given_right": 4, "right_given_wrong": 6, "phi": 10}
     assert (found["phi"].missing_a, found["phi"].items) == (1, 12)
 
-
-def test_where_every_intention_is_right_the_other_share_and_phi_are_missing() -> None:
     found = relations("1111", "1100")
-
     assert found["right_given_right"].value == 0.5
     assert [found[name].value for name in ("right_given_wrong", "phi")] == [None, None]
     assert found["phi"].reason == "constant"
@@ -347,18 +326,14 @@ def test_a_flip_is_another_verdict_than_the_original_s(
     assert (found.to_wrong, found.to_right) == turns
 
 
-def test_no_flip_of_few_is_no_proof_of_none() -> None:
+def test_few_flips_prove_nothing_and_verdicts_that_only_rise_are_no_share() -> None:
     found = flips(perturbed("1111", "1111"))["adverbs"]
-
     assert found.low == 0
     assert found.high == pytest.approx(1.96**2 / (4 + 1.96**2), abs=1e-4)  # Wilson
 
-
-def test_verdicts_that_only_rise_are_no_share() -> None:
     # Differences of 0 and 1 are those of a mean that may be below 0: Student's interval.
     found = flips(perturbed("000000", "000001"))["adverbs"]
     none = flips(perturbed("1111", "1111"))["adverbs"]
-
     assert found.difference_low is not None
     assert found.difference_low < 0
     assert (none.difference, none.difference_low) == (0, None)
@@ -372,52 +347,36 @@ def test_perturbations_that_keep_the_meaning_stand_apart_from_others() -> None:
     assert (found[KEEPING].n, found[OTHERS].n) == (4, 4)
 
 
-def test_copies_of_one_original_are_one_cluster() -> None:
+def test_copies_are_clusters_of_their_original_or_counted_apart() -> None:
     originals = [replace(sample(at), cluster=f"c{at // 2}") for at in range(4)]
     readings = {("base", "T0", "near"): "11110011"}
     held = stored(
         words_task(), readings, samples=[*originals, *copies(originals, "adverbs", "yes")]
     )
-
     found = flips(held)["adverbs"]
-
     assert (found.n, found.clusters, found.value) == (4, 2, 0.5)
 
-
-def test_a_missing_verdict_is_no_flip() -> None:
-    found = flips(perturbed("11.1", "1.11"))["adverbs"]
-
-    assert (found.value, found.n, found.missing) == (0.0, 2, 2)
-
-
-def test_a_copy_whose_original_was_not_run_is_counted_apart() -> None:
     whole = perturbed("1111", "0000")
     cut = StoredRun(whole.file, whole.rows[2:])
-
     found = flips(cut)["adverbs"]
-
     assert (found.n, found.unmatched, found.missing) == (2, 2, 0)
 
 
-def test_without_any_pair_there_is_a_reason_and_no_number() -> None:
-    found = flips(perturbed("..", "11"))["adverbs"]
+def test_missing_verdicts_and_ratings_are_no_flips() -> None:
+    found = flips(perturbed("11.1", "1.11"))["adverbs"]
+    assert (found.value, found.n, found.missing) == (0.0, 2, 2)
 
+    found = flips(perturbed("..", "11"))["adverbs"]
     assert (found.value, found.difference, found.reason) == (
         None,
         None,
         "no pair with both verdicts",
     )
 
-
-def test_ratings_have_a_difference_and_no_flips() -> None:
     found = flips(perturbed("1111", "1100", judge=RATED))["adverbs"]
-
     assert (found.value, found.to_wrong, found.difference) == (None, None, -0.5)
     assert "not right or wrong" in (found.reason or "")
 
-
-def test_a_run_without_perturbed_samples_is_refused() -> None:
     plain = stored(words_task(), {("base", "T0", "near"): "11"})
-
     with pytest.raises(StoreError, match="harness perturb --task toy"):
         flips(plain)

@@ -63,23 +63,16 @@ def test_bins_are_those_of_the_scores(found: DataFrame) -> None:
     assert [(r.value, r.low, r.high, r.n) for r in rows] == list(scored.values())
 
 
-def test_a_bin_with_too_few_texts_is_told_of_without_a_value() -> None:
+def test_a_bin_a_curve_or_a_judge_without_values_says_why() -> None:
     rows = [*constant(1.0), text("x", is_hateful=True, at=1.9, said=1.0)]
-
     last = some(curves_of(stored(rows)), "tpr", "bin")[-1]
-
     assert (last.at, last.value, last.n) == (1.75, None, 1)
     assert last.note.startswith("too few")
 
-
-def test_a_constant_answer_has_no_logistic_curve_and_says_why() -> None:
     rows = curves_of(stored(constant(1.0)))
-
     [row] = some(rows, "tpr", "logistic")
     assert (row.value, row.note) == (None, "constant")
 
-
-def test_a_judge_that_has_not_read_a_run_has_no_rows() -> None:
     assert not len(curves_of(stored(constant(1.0)), "other"))
 
 
@@ -92,12 +85,15 @@ def drawn(rows: DataFrame) -> Figure:
     return curve_figure(rows, "standin")
 
 
-def test_columns_below_a_curve_count_the_texts_of_each_bin(found: DataFrame) -> None:
+def test_columns_and_points_are_those_of_each_bin(found: DataFrame) -> None:
     bins = drawn(found).panels[0].bins
-
     assert bins is not None
     assert list(bins.x) == [n * 0.25 for n in range(8)]
     assert sum(bins.n) == sum(row.n for row in some(found, "tpr", "bin")) == 600
+
+    rows = drawn(concat([found, by("other", found)])).panels[0].rows
+    places = list(rows[rows.mark == "points"].x)
+    assert len(set(places)) == len(places) == 16
 
 
 FLAT = constant(1.0)
@@ -176,27 +172,16 @@ def test_runs_that_no_picture_can_hold_are_refused(other: StoredRun, told: str) 
         laid(stored(FLAT), other)
 
 
-def test_columns_of_two_tables_are_two_scales() -> None:
+def test_what_differs_in_column_or_task_is_refused() -> None:
     one, other = measured("aa+column"), measured("bb+column")
-
     assert len(laid(one, written(one)))
     with pytest.raises(StoreError, match="the column of data aa and the column of data bb"):
         laid(one, other)
 
-
-def test_two_tasks_are_refused() -> None:
     run = stored(FLAT)
     other = StoredRun(replace(run.file, run=replace(run.file.run, task="other")), run.rows)
-
     with pytest.raises(StoreError, match="of tasks other and toy"):
         laid(run, other)
-
-
-def test_points_of_one_bin_are_side_by_side(found: DataFrame) -> None:
-    rows = drawn(concat([found, by("other", found)])).panels[0].rows
-
-    places = list(rows[rows.mark == "points"].x)
-    assert len(set(places)) == len(places) == 16
 
 
 def test_a_run_without_an_answer_has_bins_without_values() -> None:

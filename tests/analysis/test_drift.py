@@ -75,19 +75,14 @@ def test_copies_of_a_text_count_once() -> None:
     assert shift_test(*many, seed="1").p == pytest.approx(shift_test(*once, seed="1").p, abs=0.02)
 
 
-def test_equal_sets_have_not_moved_and_small_groups_are_not_tested() -> None:
+def test_equal_sets_have_not_moved_and_a_column_of_names_is_refused() -> None:
     same = texts(np.random.default_rng(1), 40)
-
     found = drift(same, same, by=("target",))
-
     assert not found["is_alarm"].any()
     assert set(found[found["column"] != ""]["note"]) == {"too few"}
 
-
-def test_a_column_that_tells_texts_apart_is_refused() -> None:
     rows = [(f"t{n}", 0.1, 1.0, 1.0, (f"t{n}",)) for n in range(101)]
     many = DataFrame(rows, columns=[*COLUMNS, "id"])
-
     with pytest.raises(SpecError, match="101 values"):
         drift(many, many, by=("id",))
 

@@ -45,17 +45,13 @@ def test_a_difference_that_is_sure_is_said_with_its_interval_in_points() -> None
 def test_what_is_not_told_apart_says_what_would_have_been() -> None:
     # Half of the interval is .04; Student's t of 55 degrees at .975 and .8 are 2.004 and .848.
     said = finding(value=0.01, low=-0.03, high=0.05, p=0.6)
-
     assert said == (
         "A (ant) and B (bee) are not significantly different: the difference lies between -3 and "
         "5 points, on 112 answers of 56 independent items; a difference of 6 points would "
         "have been seen (80% power)"
     )
 
-
-def test_too_few_items_promise_no_difference_beyond_all_points() -> None:
     said = finding(value=0.1, low=-0.9, high=1.0, p=0.8, clusters=3)
-
     assert said.endswith("; these are too few to see even one of 100 points (80% power)")
 
 

@@ -97,17 +97,12 @@ def test_what_differs_in_the_model_alone_is_ranked_together(field: str) -> None:
     assert "vllm" not in board[0].recipe
 
 
-def test_the_best_comes_first_and_what_has_no_value_last() -> None:
+def test_the_best_comes_first_and_the_headline_is_over_all_temperatures() -> None:
     rows = [scored("none", None), scored("low", -0.5), scored("zero", 0.0), scored("top", 0.9)]
-
     assert models(rows) == [["top", "zero", "low", "none"]]
 
-
-def test_the_headline_is_the_row_over_all_temperatures() -> None:
     rows = [scored("a", 0.1), scored("a", 0.3, decoding="T0.3+0.5"), scored("a", decoding="T0.5")]
-
     [found] = headlines(scores_of(rows)).itertuples()
-
     assert (found.decoding, found.value) == ("T0.3+0.5", 0.3)
 
 
@@ -121,10 +116,12 @@ def test_details_and_groups_are_not_ranked(row: ScoreRow) -> None:
     assert boards([row]) == []
 
 
-def test_a_score_that_two_runs_hold_appears_once(tmp_path: Path) -> None:
+def test_no_or_equal_runs_make_an_empty_table_or_each_score_once(tmp_path: Path) -> None:
     folders = [run(tmp_path, name, scored("a"), scored("b")) for name in ("one", "two")]
-
     assert collect(folders)["model"].tolist() == ["a", "b"]
+
+    assert len(collect([])) == len(collect([RunFolder(tmp_path / "unscored")])) == 0
+    assert boards([]) == []
 
 
 @pytest.mark.parametrize("order", [("small", "large"), ("large", "small")])
@@ -158,11 +155,6 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
         ("T0.3", "b", "all", "margin"),
         ("T0.3+0.5", "a", "all", "accuracy"),
     ]
-
-
-def test_no_runs_make_an_empty_table(tmp_path: Path) -> None:
-    assert len(collect([])) == len(collect([RunFolder(tmp_path / "unscored")])) == 0
-    assert boards([]) == []
 
 
 SIGNATURE = "toy:9f31|data:d1f3,all|base|{}:scripted@a1|T0.3,n1,s0|near:00|minilm|v0.1.0"

@@ -103,23 +103,16 @@ def test_a_choice_between_two_that_is_made_fairly_is_not(seed: int) -> None:
     assert told(rows([draw.choice((1, 2)) for _ in range(20)])) == []
 
 
-def test_all_orders_together_speak_for_a_run_where_they_were_asked() -> None:
+def test_alarms_speak_for_a_pool_or_a_family_of_variants() -> None:
     # What stands first in the one order stands last in the other: one reading, not one place.
     held = [*rows([1] * 20, "order0"), *rows([2] * 20, "order1")]
-
     assert told(held) == []
     assert [favourite(alarm) for alarm in told(rows([1] * 20, "order0"))] == [1.0]
 
-
-def test_a_run_has_one_alarm_and_it_names_the_pool() -> None:
     held = [*rows([1] * 20, "order0", alike=20), *rows([1] * 20, "order1", alike=20)]
-
     [alarm] = told(held)
-
     assert (alarm.variant, favourite(alarm), alike_in(alarm)) == ("all", 1.0, 1.0)
 
-
-def test_each_family_of_variants_speaks_for_itself() -> None:
     spec = structs.replace(
         TASK,
         variants={
@@ -136,17 +129,14 @@ def test_each_family_of_variants_speaks_for_itself() -> None:
     assert found == {"text:order0", "bare:order0"}
 
 
-def test_models_are_told_of_apart() -> None:
+def test_alarms_are_by_model_and_of_choices_alone() -> None:
     def by(model: str, held: Sequence[SampleRecord]) -> list[ScoreRow]:
         made = choice_run(TASK, len(held))
         return score_rows(replace(made, model=replace(made.model, name=model)), held)
 
     found = found_in([*by("stuck", rows([1] * 20)), *by("fair", rows([1, 2] * 10))])
-
     assert [alarm.model for alarm in found] == ["stuck"]
 
-
-def test_answers_that_are_no_choices_are_never_told_of() -> None:
     from support.sketches import rows as texts
     from support.sketches import run_file
 
@@ -241,12 +231,10 @@ def test_of_classes_the_constant_answer_is_the_most_common_label(
     assert found_in(made) == []
 
 
-def test_a_model_that_finds_few_texts_because_few_are_hateful_stands_at_no_place() -> None:
+def test_a_model_that_reads_its_texts_is_not_told_of() -> None:
     # 93 of 100 answers are no, and that is right.
     assert found_in(table(mixed(10, 90, hits=7, false=0))) == []
 
-
-def test_a_model_with_a_planted_slope_is_not_told_of() -> None:
     assert told_constant(planted(400)) == []
 
 

@@ -50,15 +50,19 @@ def one_level(letters: str, **changes: object) -> StoredRun:
     return stored(words_task(), {("base", "T0.3", "near"): letters}, **given)  # type: ignore[arg-type]  # as stored takes them
 
 
-def test_choices_stand_against_every_level_by_decoding_and_then_together() -> None:
+def test_choices_stand_against_every_level_by_decoding_and_together() -> None:
     found = [part for part in told(between(CHOICES, WORDS)) if "know" in part[0]]
-
     assert found[:3] == [
         ("know_versus_act", "all", "base", ("logprob", "T0.3")),
         ("know_versus_act", "all", "base", ("logprob", "T0.5")),
         ("know_versus_act", "all", "base", ("logprob", "T0.3+0.5")),
     ]
     assert [part[2] for part in found[::3]] == ["base", "cot0", "cot5"]
+
+    *each, pooled = between(CHOICES, WORDS)[0][:3]
+    assert readings(each[0]) == [("s000", 1.0, 1.0), ("s001", 0.0, 0.0)]
+    assert readings(pooled) == readings(each[0]) + readings(each[1])
+    assert [part.is_pooled for part in (*each, pooled)] == [False, False, True]
 
 
 def test_the_run_with_choices_is_the_knowing_one_in_whatever_order_they_are_named() -> None:
@@ -69,27 +73,13 @@ def test_the_run_with_choices_is_the_knowing_one_in_whatever_order_they_are_name
     assert [readings(p) for p in forward[0]] == [readings(p) for p in backward[0]]
 
 
-def test_together_the_decodings_hold_the_items_of_each() -> None:
-    *each, pooled = between(CHOICES, WORDS)[0][:3]
-
-    assert readings(each[0]) == [("s000", 1.0, 1.0), ("s001", 0.0, 0.0)]
-    assert readings(pooled) == readings(each[0]) + readings(each[1])
-    assert [part.is_pooled for part in (*each, pooled)] == [False, False, True]
-
-
-def test_items_are_matched_by_sample_and_not_by_place() -> None:
+def test_items_are_matched_by_sample_and_others_counted() -> None:
     words = one_level("10", samples=[sample(1), sample(0)], model=SMALL)
-
     [pairing] = between(CHOICES, words)[0]
-
     assert readings(pairing) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
-
-def test_samples_that_stand_in_one_run_alone_are_counted_and_told() -> None:
     words = one_level("110", samples=[sample(1), sample(2), sample(3)], model=SMALL)
-
     found = between(CHOICES, words)
-
     assert found[0][0].items["id"].tolist() == ["s001"]
     assert found[2] == 3
     assert found[1][0].startswith("1 sample of ")
@@ -141,20 +131,14 @@ def test_a_control_has_an_identity_for_each_task_and_is_one_model_all_the_same()
     assert between(CHOICES, words)[1] == []
 
 
-def test_runs_of_one_task_are_compared_variant_by_variant() -> None:
+def test_runs_of_one_task_are_compared_by_variant_order_and_pool() -> None:
     second = one_level("01")
-
     found = between(WORDS, second)
-
     assert told(found)[0] == ("runs", "base", "base", ("T0.3", "T0.3"))
     assert readings(found[0][0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
-
-def test_runs_with_choices_are_compared_by_order_and_as_a_pool() -> None:
     second = chosen([[0.1, 0.2], [0.8, 0.1]], model=OTHER)
-
     found = between(CHOICES, second)
-
     assert [part[1] for part in told(found)] == ["order0", "order1", "all"]
 
 
@@ -181,36 +165,33 @@ def test_one_judge_that_was_two_snapshots_is_refused() -> None:
         between(runs[0], runs[1])
 
 
-def test_gaps_are_those_of_the_task_first_less_second() -> None:
+def test_gaps_are_those_of_the_task_for_which_there_are_variants() -> None:
     found = told(within(WORDS))
-
     assert [part[:3] for part in found[::3]] == [
         ("uptake_gap", "cot5", "base"),
         ("inference_gap", "cot5", "cot0"),
     ]
 
-
-def test_a_gap_without_one_of_its_variants_is_left_out() -> None:
     run = stored(words_task(), {k: v for k, v in LEVELS.items() if k[0] != "cot0"})
-
     assert {part[0] for part in told(within(run))} == {"uptake_gap"}
 
-
-def test_a_gap_may_be_of_pools_of_choices() -> None:
     task = structs.replace(CHOICES.file.task, gaps={"gain": ("all", "order0")})
     run = StoredRun(replace(CHOICES.file, task=task), CHOICES.rows)
-
     [pairing] = within(run)[0]
-
     assert told(([pairing], [], 0)) == [("gain", "all", "order0", ("logprob", "logprob"))]
 
+    both = between(WORDS, stored(words_task(), LEVELS, model=OTHER))[0]
+    gaps = [part.first.file.model.name for part in both if part.name == "uptake_gap"]
+    assert gaps == ["small"] * 3 + ["other"] * 3
 
-def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
+    with pytest.raises(ValueError, match="`gaps` names 'cot9'"):
+        words_task(gaps={"gain": ("cot9", "base")})
+
+
+def test_intentions_stand_beside_responses_or_for_the_act() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
     run = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
-
     [pairing] = within(run)[0]
-
     assert (pairing.name, pairing.first.judge, pairing.second.judge) == (
         "intention_and_response",
         THOUGHT,
@@ -218,17 +199,9 @@ def test_intentions_stand_beside_the_responses_of_the_same_level() -> None:
     )
     assert readings(pairing) == [("s000", 0.0, 1.0), ("s001", 1.0, 0.0)]
 
-
-def test_both_runs_of_a_comparison_tell_their_gaps() -> None:
-    found = between(WORDS, stored(words_task(), LEVELS, model=OTHER))[0]
-
-    gaps = [part.first.file.model.name for part in found if part.name == "uptake_gap"]
-    assert gaps == ["small"] * 3 + ["other"] * 3
-
-
-def test_a_gap_of_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(ValueError, match="`gaps` names 'cot9'"):
-        words_task(gaps={"gain": ("cot9", "base")})
+    found = between(CHOICES, run, (None, "near-thought"))[0]
+    assert [(part.name, part.first.judge) for part in found] == [("know_versus_act", GOLD)]
+    assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -260,13 +233,3 @@ def test_runs_that_have_nothing_in_common_are_refused(
 def test_a_run_with_nothing_to_compare_within_is_refused(run: StoredRun) -> None:
     with pytest.raises(StoreError, match=r"nothing within it .*name a second run"):
         within(run)
-
-
-def test_a_named_judge_of_an_intention_may_stand_for_the_act() -> None:
-    levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
-    words = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
-
-    found = between(CHOICES, words, (None, "near-thought"))[0]
-
-    assert [(part.name, part.first.judge) for part in found] == [("know_versus_act", GOLD)]
-    assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]

@@ -43,16 +43,12 @@ def served(run: StoredRun, *names: str | None) -> StoredRun:
     return StoredRun(run.file, rows)
 
 
-def test_each_variant_and_decoding_is_a_view_of_its_own() -> None:
+def test_views_are_by_variant_and_decoding_where_a_judge_has_read() -> None:
     found = by_key(views(stored(words_task(), TWO_WAYS), NEAR))
-
     assert found == {("base", "T0.3"): [1, 0, 0.5, None], ("base", "T0.5"): [1, 1, 1, 1]}
 
-
-def test_rows_that_a_judge_has_not_read_are_in_no_view() -> None:
     readings = {("base", "T0.3", "near"): "11", ("cot0", "T0.3", "near-thought"): "01"}
     run = stored(words_task(), readings, judges=(NEAR, THOUGHT))
-
     assert list(by_key(views(run, THOUGHT))) == [("cot0", "T0.3")]
 
 
@@ -111,16 +107,12 @@ def test_a_view_is_signed_as_the_scores_are() -> None:
     assert {view.signature("T0.3"), view.signature("T0.3+0.5")} < signatures
 
 
-def test_several_snapshots_behind_one_judge_are_refused_with_their_names() -> None:
+def test_snapshots_of_a_judge_are_one_or_refused() -> None:
     run = served(stored(words_task(), TWO_WAYS), "gpt-9-0101", "gpt-9-0202")
-
     with pytest.raises(StoreError, match=r"gpt-9-0101; .*gpt-9-0202.*model's YAML"):
         views(run, NEAR)
 
-
-def test_a_missing_verdict_has_no_say_in_whose_snapshot_it_is() -> None:
     run = served(stored(words_task(), {("base", "T0.3", "near"): "1.1."}), "gpt-9-0101", None)
-
     assert views(run, NEAR)[0].snapshots == ("", "gpt-9-0101")
 
 
@@ -152,13 +144,10 @@ def paired(found: Pairings) -> list[tuple[str, str]]:
     return [(one.first.judge.name, one.second.judge.name) for one in found[0]]
 
 
-def test_response_judges_say_right_or_wrong_of_responses_the_tasks_own_first() -> None:
+def test_response_judges_are_the_tasks_own_first() -> None:
     assert names(response_judges(read_by(*ALL).file)) == ["near", "asked", "far", "once"]
 
-
-def test_a_judge_of_the_task_that_asked_another_model_is_one_of_the_tasks_own() -> None:
     other = JudgeEntry("near/beta", "accuracy", "near/beta:00|both-orders", "beta", "b@1")
-
     assert names(response_judges(read_by(ASKED, FAR, other).file)) == ["near/beta", "asked", "far"]
 
 

@@ -34,21 +34,16 @@ def only(found: list[Panel]) -> Panel:
     return panel
 
 
-def test_cells_are_samples_by_models() -> None:
+def test_cells_are_samples_by_models_and_none_is_zero() -> None:
     panel = only(panels_of(runs(near=NEAR), ratings(ann=ANN, bob=BOB), BASE))
-
     assert (panel.documents, panel.systems, panel.raters) == (SAMPLES, MODELS, ("ann", "bob"))
     assert panel.clusters == ("c0", "c0", "c1", "c1")
     assert np.array_equal(panel.judges[0].values, NEAR)
     assert np.array_equal(panel.ratings, np.stack([ANN, BOB], axis=2))
 
-
-def test_a_missing_verdict_and_a_blank_rating_are_no_zeros() -> None:
     near = [[None, *NEAR[0][1:]], *NEAR[1:]]
     ann = [[*ANN[0][:2], None], *ANN[1:]]
-
     panel = only(panels_of(runs(near=near), ratings(ann=ann), BASE))
-
     assert np.argwhere(np.isnan(panel.judges[0].values)).tolist() == [[0, 0]]
     assert np.argwhere(np.isnan(panel.ratings)).tolist() == [[0, 2, 0]]
 

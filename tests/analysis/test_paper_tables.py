@@ -77,23 +77,20 @@ def test_ranks_leave_controls_out_and_controls_stand_below(tmp_path: Path) -> No
     ]
 
 
-def test_runs_of_other_samples_never_share_a_table(tmp_path: Path) -> None:
+def test_other_samples_or_variants_make_tables_of_their_own(tmp_path: Path) -> None:
     run_on_disk(tmp_path, "ant", "1110")
     run_on_disk(tmp_path, "bee", "10", limit=2)
-
     first, second = made(tmp_path)
     assert [values(first), values(second)] == [{("ant",): (0.75,)}, {("bee",): (0.5,)}]
     assert "limit all samples" in first.title
     assert "limit 2 samples" in second.title
 
-
-def test_variants_that_no_axis_names_make_tables_of_their_own(tmp_path: Path) -> None:
-    run_on_disk(tmp_path, "ant", "1110")
-    run_on_disk(tmp_path, "ant", "0000", variant="cot5")
-
-    by_variant = made(tmp_path)
+    own = tmp_path / "own"
+    run_on_disk(own, "ant", "1110")
+    run_on_disk(own, "ant", "0000", variant="cot5")
+    by_variant = made(own)
     assert [table.title for table in by_variant] == ["Scores; variant base", "Scores; variant cot5"]
-    [table] = made(tmp_path, RunsLayout(about="Levels", rows=("model",), columns=("level",)))
+    [table] = made(own, RunsLayout(about="Levels", rows=("model",), columns=("level",)))
     assert (table.headings, values(table)) == (("base", "5"), {("ant",): (0.75, 0.0)})
 
 
@@ -121,21 +118,15 @@ def test_the_note_says_the_recipe_in_words(tmp_path: Path) -> None:
     assert all(len(text.split("|")) == 8 for text in table.signatures)
 
 
-def test_a_name_that_no_number_has_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="harness run"):
+        made(tmp_path)
     run_on_disk(tmp_path, "ant", "1110")
-
     with pytest.raises(SpecError, match=r"modle.*did you mean model"):
         made(tmp_path, RunsLayout(about="", rows=("modle",)))
     with pytest.raises(SpecError, match=r"variant bse.*did you mean base"):
         made(tmp_path, RunsLayout(about="", rows=("model",), where={"variant": ("bse",)}))
 
-
-def test_no_runs_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="harness run"):
-        made(tmp_path)
-
-
-def test_axes_that_repeat_a_name_are_refused() -> None:
     with pytest.raises(SpecError, match="'model' is named twice"):
         adapted(PLAIN, columns=["model"])
 

@@ -12,13 +12,7 @@ from harness.errors import DataError, SpecError
 from harness.specs.layouts import CodersLayout, CountsLayout, LayerSpec, ValuesLayout
 
 ROWS: list[dict[str, Any]] = [
-    {
-        "label": "hateful",
-        "kind": "open",
-        "from": "web",
-        "how": ["irony", "sun"],
-        "made": "orig",
-    },
+    {"label": "hateful", "kind": "open", "from": "web", "how": ["irony", "sun"], "made": "orig"},
     {"label": "hateful", "kind": "hidden", "from": "web", "how": ["irony"], "made": "orig"},
     {"label": "hateful", "kind": "hidden", "from": "news", "how": [], "made": "swap"},
     {"label": "none", "kind": None, "from": "news", "how": None, "made": "orig"},
@@ -31,22 +25,16 @@ def data(folder: Path, rows: list[dict[str, Any]], name: str = "mine.jsonl") -> 
     return TableInput(files=(path,))
 
 
-def test_one_s_own_table_is_counted_by_two_columns(tmp_path: Path) -> None:
+def test_one_s_own_table_is_counted_by_its_columns(tmp_path: Path) -> None:
     layout = CountsLayout(about="", rows=("label",), columns=("from",), totals=("row", "column"))
-
     [table] = build(layout, data(tmp_path, ROWS))
     assert table.headings == ("news", "web", "total")
     assert values(table) == {("hateful",): (1, 2, 3), ("none",): (1, 0, 1), ("total",): (2, 2, 4)}
 
-
-def test_a_row_counts_for_each_of_its_values_and_once_in_totals(tmp_path: Path) -> None:
     layout = CountsLayout(about="", rows=("how",), columns=("from",), totals=("row",))
-
     [table] = build(layout, data(tmp_path, ROWS))
     assert values(table) == {("irony",): (2,), ("sun",): (1,), ("total",): (2,)}
 
-
-def test_several_columns_may_be_one_name_and_conditions_keep_rows(tmp_path: Path) -> None:
     layout = CountsLayout(
         about="",
         rows=("name",),
@@ -64,12 +52,9 @@ def test_several_columns_may_be_one_name_and_conditions_keep_rows(tmp_path: Path
         ("open",): (1,),
     }
 
-
-def test_shares_are_of_originals_with_the_rows_of_one_method(tmp_path: Path) -> None:
     layout = CountsLayout(
         about="", rows=("made",), columns=("label",), share_of="row", always={"made": "orig"}
     )
-
     [table] = build(layout, data(tmp_path, ROWS))
     assert values(table) == {("orig",): (2 / 3, 1 / 3), ("swap",): (0.75, 0.25)}
 

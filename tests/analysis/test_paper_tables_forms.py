@@ -42,9 +42,8 @@ def table(style: CellStyle = SHOWN) -> PaperTable:
     )
 
 
-def test_csv_has_full_precision_empty_cells_and_no_formula() -> None:
+def test_csv_has_full_precision_empty_cells_titles_and_no_formula() -> None:
     head, *rows = csv.reader(io.StringIO(to_csv([table()])))
-
     assert head[:2] == ["model", "set"]
     assert [name.rpartition(" ")[2] for name in head[3:7]] == ["low", "high", "n", "rank"]
     assert rows[0][2:7] == ["0.98765", "0.91", "1.0", "120", "1"]
@@ -52,10 +51,7 @@ def test_csv_has_full_precision_empty_cells_and_no_formula() -> None:
     assert rows[2][0] == "'=1+1"
     assert rows[2][2] == "0.0"
 
-
-def test_several_tables_in_one_csv_have_their_titles() -> None:
     head, *rows = csv.reader(io.StringIO(to_csv([table(), table()])))
-
     assert head[0] == "table"
     assert {row[0] for row in rows} == {"Scores & more_"}
 

@@ -28,17 +28,13 @@ def wide(columns: int) -> PaperTable:
     return PaperTable("Scores", ("model",), names, (("ant",),), (0,), made, style)
 
 
-def test_a_caption_says_metric_task_judge_and_data_and_can_be_referred_to(tmp_path: Path) -> None:
+def test_captions_and_labels_name_each_table(tmp_path: Path) -> None:
     run_on_disk(tmp_path, "ant", {"near": "1110"})
-
     text = to_latex([made(tmp_path, "group")])
     assert r"\caption{Scores: accuracy on toy by near; data: toy, released}" in text
     assert r"\label{tab:scores}" in text
 
-
-def test_two_tables_of_one_title_have_two_labels() -> None:
     text = to_latex([wide(2), wide(2)])
-
     assert r"\label{tab:scores}" in text
     assert r"\label{tab:scores-2}" in text
 
@@ -50,18 +46,14 @@ def test_the_ceiling_is_the_first_of_the_controls(tmp_path: Path) -> None:
     assert made(tmp_path).rows == (("zebra",), ("oracle",), ("literal",))
 
 
-def test_one_n_of_all_is_said_once_below(tmp_path: Path) -> None:
+def test_one_n_and_the_reasons_stand_below(tmp_path: Path) -> None:
     run_on_disk(tmp_path, "ant", {"near": "1110"})
-
     table = made(tmp_path, shows=("value", "n"))
     assert [note for note in table.notes if note.startswith("n =")] == ["n = 4."]
     assert "n=" not in to_latex([table]).partition(r"\bottomrule")[0]
 
-
-def test_a_missing_interval_has_its_reason_below(tmp_path: Path) -> None:
-    run_on_disk(tmp_path, "ant", {"near": "11"})
-
-    table = made(tmp_path, shows=("value", "interval"))
+    run_on_disk(tmp_path / "few", "ant", {"near": "11"})
+    table = made(tmp_path / "few", shows=("value", "interval"))
     assert "No interval: too few independent items (ant, near)." in table.notes
 
 

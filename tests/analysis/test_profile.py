@@ -48,31 +48,23 @@ def test_numbers_are_those_of_the_scores() -> None:
     assert bins_of(found) == tuple(np.histogram(values, np.arange(0, 2.1, 0.25))[0])
 
 
-def test_all_pairs_are_taken_where_there_are_few() -> None:
+def test_pairs_are_all_or_drawn_by_the_seed_and_none_is_twice() -> None:
     pairs = [(TEXTS[i], TEXTS[j]) for i in range(10) for j in range(i)]
     apart = [one.value for one in SCORER.distances(pairs)]
-
     found = row(TEXTS)
-
     assert found.pairs == 45
     assert found.distance_mean == pytest.approx(np.mean(np.array(apart, float)), abs=1e-5)
     assert found.distance_sd == pytest.approx(np.std(np.array(apart, float), ddof=1), abs=1e-5)
 
-
-def test_of_many_pairs_so_many_are_drawn_by_the_seed_and_in_no_order() -> None:
     one, same = profiled(TEXTS, pairs=20, seed=1), profiled(TEXTS[::-1], pairs=20, seed=1)
     other = profiled(TEXTS, pairs=20, seed=2)
-
     assert one.rows["pairs"][0] == 20
     assert sorted(one.distances[0]) == sorted(same.distances[0])
     assert sorted(one.distances[0]) != sorted(other.distances[0])
 
-
-def test_no_pair_is_of_one_text_and_none_is_drawn_twice() -> None:
-    (apart,) = profiled(TEXTS, pairs=44).distances
-
-    assert len(set(apart.tolist())) == 44
-    assert apart.min() > 0
+    (drawn,) = profiled(TEXTS, pairs=44).distances
+    assert len(set(drawn.tolist())) == 44
+    assert drawn.min() > 0
 
 
 @each(
@@ -100,16 +92,12 @@ def test_what_too_few_texts_cannot_tell_is_null(texts: list[object], n: int) -> 
     assert drawable(datasets_distribution(found)).labels == []
 
 
-def test_each_label_has_a_row_and_a_missing_one_too() -> None:
+def test_labels_have_rows_and_texts_are_no_labels() -> None:
     labels = ["b", "a", None, "", 1, "all", *"aaaa"]
-
     found = records(profiled(TEXTS, labels).rows)
-
     told = {part.label: part.n for part in found}
     assert told == {ALL: 10, "(no label)": 2, "1": 1, "a": 5, "all (a label)": 1, "b": 1}
 
-
-def test_a_column_of_texts_is_no_column_of_labels() -> None:
     with pytest.raises(DataError, match="30 different values"):
         profiled(["tea"] * 30, [f"label {at}" for at in range(30)])
 

@@ -131,19 +131,14 @@ def test_of_three_groups_each_is_compared_with_the_rest() -> None:
     assert up.n_against == 80
 
 
-def test_an_empty_cell_is_of_no_group_and_a_list_of_several() -> None:
+def test_cells_are_of_no_group_of_several_or_crossed() -> None:
     rows = [*ROWS, text("bare", is_hateful=True, at=0.1, said=1.0)]
     rows.append(told(text("both", is_hateful=True, at=0.1, said=1.0), target=["left", "right"]))
-
     found = rates(written(rows), RateQuery(by=("target",)))
-
     assert {group for group, _ in found} == {"left", "right"}
     assert (found["left", "tpr"].n, found["right", "tpr"].n) == (41, 41)
 
-
-def test_columns_are_crossed_by_a_plus() -> None:
     found = rates(written(ROWS), RateQuery(by=("target+source",)))
-
     assert {group for group, _ in found} == {"left + a", "right + b"}
 
 
@@ -179,29 +174,21 @@ def test_a_gap_of_few_originals_has_no_test() -> None:
     assert {(gap.p, gap.low, gap.note) for gap in found} == {(None, None, "too few")}
 
 
-def test_a_threshold_flags_by_the_score_in_place_of_the_answer() -> None:
+def test_a_threshold_flags_by_any_score_that_answers_have() -> None:
     query = RateQuery(score="probability", threshold=0.75)
-
     found = rates(written(ROWS), query)
-
     assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.25, 0.25)
     by_implicitness = RateQuery(score="implicitness", threshold=0.5)
     assert rates(written(ROWS), by_implicitness)["all", "tpr"].value == 0.5
 
-
-def test_a_score_that_no_answer_has_is_refused_with_those_there_are() -> None:
     with pytest.raises(SpecError, match=r"no answer of .* has it.*implicitness"):
         flags(written(ROWS), RateQuery(score="sexual", threshold=0.5))
 
-
-def test_a_category_of_the_answer_is_a_score() -> None:
     rows = [
         replace(row, steps=(replace(row.steps[-1], detail={"violence": n / 120}),))
         for n, row in enumerate(ROWS)
     ]
-
     found = rates(written(rows), RateQuery(score="violence", threshold=0.5))
-
     assert (found["all", "tpr"].value, found["all", "fpr"].value) == (0.5, 0.5)
 
 
@@ -259,9 +246,8 @@ def test_an_impossible_false_alarm_rate_is_refused(fpr: float) -> None:
         RateQuery(fpr=fpr)
 
 
-def test_unknown_columns_labels_and_judges_are_refused_by_name() -> None:
+def test_unknown_and_too_fine_columns_are_refused() -> None:
     run = written(ROWS)
-
     with pytest.raises(SpecError, match=r"no column 'targte'.*did you mean target"):
         gaps(run, RateQuery(by=("targte",)))
     with pytest.raises(SpecError, match="--positive hate: no such label"):
@@ -269,10 +255,7 @@ def test_unknown_columns_labels_and_judges_are_refused_by_name() -> None:
     with pytest.raises(StoreError, match="judge silver has read none"):
         flags(run, RateQuery(judge="silver"))
 
-
-def test_a_column_that_tells_single_texts_apart_is_refused() -> None:
     rows = [told(row, name=[row.sample.id]) for row in ROWS]
-
     with pytest.raises(SpecError, match="has 120 values, and rates are split by 100 at most"):
         rates(written(rows), RateQuery(by=("name",)))
 

@@ -82,20 +82,16 @@ def test_graded_sentences_are_laid_beside_their_gold_order() -> None:
     assert by_name(found, "first_not_lowest last_not_highest first_below_last") == [1, 1, 9]
 
 
-def test_f1_is_that_of_the_whole_counts_behind_precision_and_recall() -> None:
+def test_printed_numbers_become_f1_and_pairs() -> None:
     none: Inputs = {"subtle in test": [1], "subtle, precision": [], "subtle, recall": []}
     counts: Inputs = {
         "implicit in test": [39],
         "implicit, precision": [0.143],
         "implicit, recall": [0.026],
     }
-
     found = printed.counted_f1({**none, **counts})  # 1 of 39 found, 1 of 7 right
-
     assert found == {"implicit_f1_1": 2 / 46, "implicit_missed_1": 38}
 
-
-def test_a_negative_pair_goes_with_each_positive_one() -> None:
     assert printed.contrastive_pairs({"positive pairs": [3]}) == {"pairs": 6}
 
 
@@ -118,51 +114,36 @@ def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) ->
     assert found["unspaced_prefixes"] == 0
 
 
-def test_people_s_readings_are_scored_against_the_gold_answer(tmp_path: Path) -> None:
+def test_people_s_readings_are_scored_and_other_answers_refused(tmp_path: Path) -> None:
     write_people(tmp_path, ANSWERS)
-
     found = datasets.ludwig(tmp_path)
-
     assert by_name(found, "items unanimous four_to_one three_to_two") == [4, 2, 1, 1]
     assert by_name(found, "majority_against_gold unanimous_against_gold") == [2, 1]
     assert found["annotator_accuracy"] == pytest.approx(11 / 20)
     assert by_name(found, "annotator_1_accuracy annotator_5_accuracy") == [0.75, 0.25]
     assert found["majority_accuracy"] == pytest.approx(1 / 2)
 
-
-def test_an_answer_other_than_yes_and_no_is_refused(tmp_path: Path) -> None:
-    write_people(tmp_path, ANSWERS)
     path = tmp_path / "human_eval_151-300.csv"
     path.write_text(path.read_text("utf-8").replace("Yes", "Maybe", 1), "utf-8")
-
     with pytest.raises(DataError, match=r"151-300\.csv:2: Annotator 1 says 'Maybe'"):
         datasets.ludwig(tmp_path)
 
 
-def test_kappa_and_alpha_of_a_round_are_those_by_hand(tmp_path: Path) -> None:
+def test_rounds_have_kappa_and_alpha_of_two_annotators(tmp_path: Path) -> None:
     # Implicit: 3 of 4 alike, chance 1/2 x 3/4 + 1/2 x 1/4 = 1/2, so kappa 1/2.
     write_rounds(tmp_path, [("I", "I"), ("I", "I"), ("E", "I"), ("E", "E")])
-
     found = ishate.rounds(tmp_path)
-
     assert by_name(found, "round_1_kappa_implicit round_3_kappa_implicit") == pytest.approx(
         [0.5] * 2
     )
     assert found["round_2_alpha_nominal"] == pytest.approx(1 - 7 * 2 / (2 * 5 * 3))
     assert by_name(found, "round_1_kappa_subtle sources round_1_messages") == [None, 2, 4]
 
-
-def test_ordinal_alpha_takes_implicitness_for_more_than_subtlety(tmp_path: Path) -> None:
     write_rounds(tmp_path, [("I", "X"), ("E", "E"), ("S", "S"), ("X", "E")])
+    ordinal = alpha([[2, 1], [0, 0], [3, 3], [1, 0]], "ordinal").value
+    assert ishate.rounds(tmp_path)["round_1_alpha_ordinal"] == ordinal
 
-    found = ishate.rounds(tmp_path)["round_1_alpha_ordinal"]
-
-    assert found == alpha([[2, 1], [0, 0], [3, 3], [1, 0]], "ordinal").value
-
-
-def test_a_round_has_two_annotators(tmp_path: Path) -> None:
     write_rounds(tmp_path, [("I", "I", "I"), ("E", "E", "E")])  # type: ignore[list-item]  # one too many
-
     with pytest.raises(DataError, match="3 annotators, not 2"):
         ishate.rounds(tmp_path)
 

@@ -21,12 +21,7 @@ from support.report_runs import Sketch, write_runs
 from support.run_tables import score_rows
 
 from harness.analysis.boards.ranked import board_rows, standings, verdicts_of
-from harness.analysis.boards.scores import (
-    BOARD_COLUMNS,
-    board_scores,
-    board_text,
-    score_text,
-)
+from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, score_text
 from harness.analysis.boards.views import board_notes
 from harness.cli import main
 from harness.library import leaderboard
@@ -325,9 +320,8 @@ def kept_runs(results: Path, **rows: Rows) -> list[RunFolder]:
     return folders
 
 
-def test_a_constant_answer_has_no_rank_and_is_called_so(tmp_path: Path) -> None:
+def test_models_without_a_rank_have_their_reason(tmp_path: Path) -> None:
     notes = board_notes(board_of(kept_runs(tmp_path, always=constant(1.0), ant=mixed())))
-
     assert notes == [
         "No rank for always: a constant answer (all texts, or nearly all, get one label; "
         "TPR 1.000, FPR 1.000).",
@@ -335,10 +329,7 @@ def test_a_constant_answer_has_no_rank_and_is_called_so(tmp_path: Path) -> None:
         "they may vary.",
     ]
 
-
-def test_a_model_that_could_not_be_read_has_no_rank_and_its_reason(tmp_path: Path) -> None:
     notes = board_notes(board_of(kept_runs(tmp_path, ant=mixed(), cut=unread())))
-
     assert notes == ["No rank for cut: nothing could be read (40 truncated)."]
 
 

@@ -37,16 +37,14 @@ def test_a_scorers_value_and_signature_go_with_the_samples() -> None:
     assert label == "d1f3+standin@00112233"
 
 
-def test_a_text_without_a_measure_is_flagged_and_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_texts_without_a_measure_or_beyond_the_bins_are_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     found, _ = measured(sample("a", "abcde"), sample("b", ""))
-
     assert (found[1].references, found[1].flags) == ({}, ("implicitness_empty",))
     assert "1 of 2 texts have no implicitness" in caplog.text
 
-
-def test_values_beyond_the_published_bins_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     measured(sample("a", "x" * 20), sample("b", "x" * 21))
-
     assert "1 of 2 values by standin@00112233 lie outside 0 to 2" in caplog.text
 
 

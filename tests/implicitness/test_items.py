@@ -19,13 +19,15 @@ def csv_items(text: str) -> Items:
     return read_items(read_table("file", text.encode(), FileFormat.CSV), where="file")
 
 
-def test_a_list_of_levels_is_a_ranking_from_the_most_explicit() -> None:
+def test_lists_of_levels_and_choices_are_items() -> None:
     found = items({"topic": "rain", "levels": ["a", "b", "c"]}, {"levels": ["d", "e"]})
-
     assert found.rankings == (
         Item("rain", ("a", "b", "c"), (0.0, 1.0, 2.0)),
         Item("row 2", ("d", "e"), (0.0, 1.0)),
     )
+
+    found = items({"sentence": "a", "choices": ["b", "c", "d"], "answer": 2})
+    assert found == Items(choices=(Item("row 1", ("a", "b", "c", "d"), answer=2),))
 
 
 def test_a_row_has_an_item_of_each_kind_whose_columns_it_fills() -> None:
@@ -47,16 +49,13 @@ def test_sentences_a_row_become_a_ranking_a_topic() -> None:
     )
 
 
-def test_blank_cells_are_absent_ones() -> None:
+def test_blank_cells_are_absent_and_a_level_needs_a_topic() -> None:
     found = csv_items(
         "topic,implicit,explicit,level,text,levels\n,a,b,,,\n ,c,d, ,,\nrain,e,,1,f,\nrain,,,2,g,\n"
     )
-
     assert found.pairs == (Item("row 1", ("a", "b")), Item("row 2", ("c", "d")))
     assert found.rankings == (Item("rain", ("f", "g"), (1.0, 2.0)),)
 
-
-def test_a_level_without_a_topic_is_reported_and_joins_no_other() -> None:
     with pytest.raises(DataError, match="file: row 2: a level without a topic"):
         csv_items("topic,level,text\nrain,1,a\n,1,b\n,2,c\n")
 
@@ -69,12 +68,6 @@ def test_a_number_names_a_topic_however_it_is_written() -> None:
     )
 
     assert [one.topic for one in found.all] == ["17", "17"]
-
-
-def test_a_choice_has_the_place_of_its_answer() -> None:
-    found = items({"sentence": "a", "choices": ["b", "c", "d"], "answer": 2})
-
-    assert found == Items(choices=(Item("row 1", ("a", "b", "c", "d"), answer=2),))
 
 
 @each(

@@ -8,14 +8,7 @@ from msgspec import structs
 from support.each import rest_slow
 from support.packages import needs
 
-from harness.implicitness.formula import (
-    FORMS,
-    Maps,
-    Matrix,
-    distance,
-    features,
-    implicitness,
-)
+from harness.implicitness.formula import FORMS, Maps, Matrix, distance, features, implicitness
 from harness.implicitness.losses import PairExamples, Places, scaled, train
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import Form, SettingsSpec

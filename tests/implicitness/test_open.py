@@ -69,14 +69,11 @@ def test_a_yaml_that_is_wrong_is_reported(content: str, message: str, scorers: T
         opened(scorers, "own")
 
 
-def test_an_unknown_name_is_named_with_the_nearest(scorers: Toy) -> None:
+def test_unknown_names_and_paths_are_named_with_the_nearest(scorers: Toy) -> None:
     with pytest.raises(HarnessError, match=r"no scorer 'owl' .*did you mean own"):
         opened(scorers, "owl")
 
-
-def test_a_path_without_its_suffix_is_named_with_it(scorers: Toy) -> None:
     head = scorers.home / "configs/scorers/mine"
-
     with pytest.raises(HarnessError, match=rf"{head}: .*no such folder.*whole name"):
         opened(scorers, str(head))
 

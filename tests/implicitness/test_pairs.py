@@ -17,9 +17,8 @@ RELEASED = (
 )
 
 
-def test_the_released_layout_is_read_as_it_is() -> None:
+def test_both_layouts_are_read_as_they_are() -> None:
     found = read_pairs(read_table("all.csv", RELEASED.encode(), FileFormat.CSV), where="all.csv")
-
     assert found == [
         TrainingPair(
             implicit="Nice of you, really.",
@@ -29,14 +28,10 @@ def test_the_released_layout_is_read_as_it_is() -> None:
         )
     ]
 
-
-def test_our_layout_draws_and_splits_by_topic() -> None:
     row = {"topic": "tea", "intention": "warn", "implicit": "Blow first.", "explicit": "It is hot."}
-
-    (found,) = read_pairs(table(row | {"levels": ["a", "b", "c"]}), where="x")
-
-    assert (found.source, found.group, found.meaning) == ("tea", "tea", "warn")
-    assert found.levels == ("a", "b", "c")
+    (ours,) = read_pairs(table(row | {"levels": ["a", "b", "c"]}), where="x")
+    assert (ours.source, ours.group, ours.meaning) == ("tea", "tea", "warn")
+    assert ours.levels == ("a", "b", "c")
 
 
 SAMPLE: dict[str, object] = {
@@ -139,20 +134,15 @@ def test_negatives_depend_on_the_seed_and_not_on_the_order() -> None:
     assert with_negatives(pairs, 1) != drawn
 
 
-def test_a_source_with_one_meaning_draws_from_all() -> None:
+def test_negatives_come_from_where_they_may() -> None:
     alone = TrainingPair(implicit="It is late.", explicit="Go home.", source="lonely", meaning="go")
-
     (found, *_) = with_negatives([alone, *invented(2)], 0)
-
     assert found.negative is not None
     assert found.negative[1] in {pair.explicit for pair in invented(2)}
 
-
-def test_pairs_of_one_meaning_alone_have_no_negatives() -> None:
     pairs = [
         TrainingPair(implicit=side, explicit=f"{side}!", source="s", meaning="m") for side in "ab"
     ]
-
     with pytest.raises(DataError, match="no pair of another meaning"):
         with_negatives(pairs, 0)
 

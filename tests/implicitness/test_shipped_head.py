@@ -90,20 +90,16 @@ def test_its_card_and_the_docs_name_the_same_figures(head: Head, card: HeadCard)
         assert f" {value:.3f} " in line
 
 
-def test_it_orders_unseen_topics_better_than_words_do(card: HeadCard) -> None:
+def test_its_card_orders_unseen_topics_and_knows_plain_text(card: HeadCard) -> None:
     accuracy, words, tau = (
         card.metrics[f"folds {name}"] for name in ("implicitness", "words", "tau")
     )
-
     assert accuracy is not None
     assert words is not None
     assert tau is not None
     assert (accuracy > words + 0.04, tau > 0.6) == (True, True)
 
-
-def test_it_knows_plain_text(card: HeadCard) -> None:
     known, high = card.metrics["probe auc"], card.metrics["probe plain above 1"]
-
     assert known is not None
     assert high is not None
     assert (known > 0.84, high < 0.05) == (True, True)

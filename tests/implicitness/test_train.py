@@ -118,12 +118,16 @@ def test_word_presence_adds_up_the_weight_of_each_word() -> None:
     assert score("unheard of") == 0
 
 
-def test_an_ablation_tries_each_form() -> None:
+def test_trials_are_each_form_or_each_point_of_a_grid() -> None:
     found = trials(QUICK)
-
     assert len(found) == 12
     assert {settings.form for _, settings in found} == set(FORMS)
     assert all(structs.replace(one, **structs.asdict(QUICK.form)) == QUICK for _, one in found)
+
+    found = trials(QUICK, is_grid=True)
+    assert len(found) == len({tuple(columns.values()) for columns, _ in found}) == 6 * 5 * 4
+    for columns, settings in found:
+        assert columns == {name: getattr(settings, name) for name in SWEPT}
 
 
 @pytest.mark.slow
@@ -145,14 +149,6 @@ def test_an_ablation_has_a_row_a_training() -> None:
     assert made_of[0] == f"mine.csv@{data_digest(invented())[:8]}" != others["data"].iat[0]
     assert {*rows["seed"]} == {0, 1}
     assert len(rows[[*METRICS]].drop_duplicates()) > 1
-
-
-def test_a_grid_has_every_combination_of_margins_and_weight() -> None:
-    found = trials(QUICK, is_grid=True)
-
-    assert len(found) == len({tuple(columns.values()) for columns, _ in found}) == 6 * 5 * 4
-    for columns, settings in found:
-        assert columns == {name: getattr(settings, name) for name in SWEPT}
 
 
 def test_the_best_point_of_a_grid_is_named() -> None:

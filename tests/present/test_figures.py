@@ -95,13 +95,10 @@ def test_more_than_six_series_get_a_panel_each(number: int, panels: int) -> None
     assert all(panel.rows.series.nunique() <= 6 for panel in drawn.panels)
 
 
-def test_no_cell_of_the_data_is_a_formula_or_a_mark_of_missing() -> None:
+def test_cells_and_texts_are_shown_as_they_are_and_safe() -> None:
     (found,) = rows_of(Figure("t", (Subplot("@p", values("=1+1", [1], [NAN], "curve", n=20)),)))
-
     assert (found["panel"], found["series"], found["y"]) == ("'@p", "'=1+1", "")
 
-
-def test_text_is_shown_as_it_is_without_control_characters() -> None:
     assert marks.shown("a\x1b[31m $x^2$\n\\frac\ud800") == "a[31m $x^2$ \\frac\ufffd"
 
 
@@ -119,18 +116,14 @@ def test_a_layout_draws_each_score_at_its_properties() -> None:
     assert by_series == {"near": [0.2, 0.6], "far": [0.4]}
 
 
-def test_several_scores_at_one_place_are_refused_and_never_averaged() -> None:
+def test_missing_and_several_scores_are_never_zero_or_averaged() -> None:
     rows = frame([row("a", 0.2, judge="near"), row("a", 0.4, judge="far")])
-
     with pytest.raises(SpecError, match=r"differ in judge \(near, far\); give --judge"):
         scores.comparison(rows, "model")
     with pytest.raises(SpecError, match="--x 'colour': give one of task, model"):
         scores.comparison(rows, "colour")
 
-
-def test_a_missing_score_is_not_drawn_as_zero() -> None:
     figure = scores.comparison(frame([row("a", 0.2), row("b", NAN)]), "model")
-
     assert np.isnan(figure.panels[0].rows.y.iloc[1])
     assert rows_of(figure)[1]["y"] == ""
 
