@@ -143,8 +143,7 @@ def evaluate(
     file: File,
     scorer: ScorerName = SCORER,
     ratings: list[Path] | None = option(
-        "People's rankings and choices: CSV or XLSX, rater, topic, level, rank; or what `ratings "
-        "import` made of a sheet.",
+        "People's rankings and choices in long form, as `sheet read-ratings` makes it of a sheet.",
         None,
     ),
     home: Home = HOME,

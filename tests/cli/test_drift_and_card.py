@@ -178,12 +178,9 @@ def test_a_card_explains_its_rates_and_names_the_programs_samples(toy: Toy, caps
     assert toy.main("run", "--task", "hate_speech", "--model", "constant-no") == 0
     out = toy.folder / "card.md"
 
-    assert (
-        main(
-            ["rates", "--card", "hate_speech/constant-no", "--by", "target", *where, "-o", str(out)]
-        )
-        == 0
-    )
+    by = ("--by", "target,group,target_kind")
+
+    assert main(["rates", "--card", "hate_speech/constant-no", *by, *where, "-o", str(out)]) == 0
 
     page = out.read_text("utf-8")
     assert "| Data | the task's own samples, hate\\_speech.jsonl (sha256 " in page

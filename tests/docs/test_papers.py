@@ -99,8 +99,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("fit", "levels", "order"):
         rated = f"task,sample_id,model,rater,value,scale\nimpscore_{name},cold,home,lin,4,pairs\n"
         (tmp_path / f"{name}-rated.csv").write_text(rated)
-    ranks = "".join(f"{who},cold,{n},{n}\n" for who in ("ann", "ben") for n in range(1, 5))
-    (tmp_path / "rankings.csv").write_text(f"rater,topic,level,rank\n{ranks}")
+    ranks = "".join(
+        f"impscore_levels,cold,{n},{who},{n},levels\n"
+        for who in ("ann", "ben")
+        for n in range(1, 5)
+    )
+    (tmp_path / "rankings.csv").write_text(f"task,sample_id,model,rater,value,scale\n{ranks}")
     (tmp_path / "posts.csv").write_text("post,targetStereotype\nIt is cold.,Close it.\n")
     head = "setting,value,seed,kept_epoch,implicitness,pragmatics\n"
     (tmp_path / "ablation.csv").write_text(head + "form,p2s cosine euclidean,0,3,0.95,0.96\n")
