@@ -1,13 +1,13 @@
 """The command `import`: what it prints, its exit code, and the commands that go on from there."""
 
 import csv
-import os
 from pathlib import Path
 
 import pytest
 from msgspec import json
 from support import posed_files
 from support.each import rest_slow
+from support.packages import DATA, needs_data
 from support.posed_files import write
 from support.quiz import Quiz
 from support.rated_files import Desk, answered
@@ -17,10 +17,6 @@ from harness.cli import main
 from harness.registry import Registry, shipped_home
 from harness.specs.data import CellSpec
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/option_probabilities.csv"
 

@@ -77,12 +77,6 @@ def test_scores_go_to_a_file_of_the_kind_its_name_says(
     assert [row["value"] for row in rows] == EXPECTED
 
 
-def test_plain_lines_are_texts(home: Toy, capfd: Lines) -> None:
-    assert impscore(home, "score", "lines.txt", "--as", "i") == 1
-
-    assert cells(capfd.readouterr().out, "text") == ["It is cold.", "", "Nice."]
-
-
 @pytest.mark.parametrize(
     ("data", "options"),
     rest_slow(
@@ -143,15 +137,11 @@ def test_json_with_a_file_prints_the_summary_alone(home: Toy, capfd: Lines) -> N
 def test_a_mistake_is_told_before_anything_is_encoded(
     command: str, file: str, options: list[str], message: str, home: Toy, capfd: Lines
 ) -> None:
-    code = main(
-        [
-            *("impscore", command, str(home.home / file), "--scorer", "random"),
-            *("--home", str(home.home), *options),
-        ]
-    )
+    path, named = str(home.home / file), ("--scorer", "random", "--home", str(home.home))
 
+    assert main(["impscore", command, path, *named, *options]) == 2
     err = capfd.readouterr().err
-    assert (code, "encoded" in err) == (2, False)
+    assert "encoded" not in err
     assert message in err
 
 
@@ -171,10 +161,9 @@ def test_the_file_that_is_read_is_never_written_over(
 def test_a_text_is_encoded_once_in_all_commands(home: Toy, capfd: Lines) -> None:
     impscore(home, "score", "texts.csv")
     first = capfd.readouterr()
-
     assert impscore(home, "score", "texts.csv") == 1
-
     again = capfd.readouterr()
+
     assert (again.out, "encoded" in again.err) == (first.out, False)
     assert "texts: 5 of 5 encoded" in first.err
 
@@ -199,9 +188,12 @@ def test_what_the_scorer_was_trained_on_is_counted_and_told(
     assert len([line for line in err.splitlines() if told in line]) == 1
 
 
-def test_of_a_scorer_that_does_not_tell_nobody_knows_what_it_was_trained_on(
+def test_plain_lines_are_texts_and_nobody_knows_what_a_scorer_that_does_not_tell_was_trained_on(
     home: Toy, capfd: Lines
 ) -> None:
+    assert impscore(home, "score", "lines.txt", "--as", "i") == 1
+    assert cells(capfd.readouterr().out, "text") == ["It is cold.", "", "Nice."]
+
     impscore(home, "score", "lines.txt", "--json")
 
     out, err = capfd.readouterr()
@@ -221,13 +213,9 @@ def test_eval_prints_a_table_of_what_the_file_has(home: Toy, capfd: Lines) -> No
 
     out = capfd.readouterr().out
     assert out.startswith(f"{SIGNATURE} on ")
-    first, second = out.strip().split("\n\n")
-    assert [line.split()[0] for line in first.splitlines()[2:]] == [
-        *("tau", "rho", "ordered", "ends", "pairs")
-    ]
-    assert [line.split()[0] for line in second.splitlines()[2:]] == [
-        *("implicit", "explicit", "pair", "negative")
-    ]
+    heads = [[line.split()[0] for line in part.splitlines()[2:]] for part in out.split("\n\n")[:2]]
+    assert heads[0] == ["tau", "rho", "ordered", "ends", "pairs"]
+    assert heads[1] == ["implicit", "explicit", "pair", "negative"]
 
 
 def test_eval_with_a_sentence_without_a_score_says_so(home: Toy, capfd: Lines) -> None:

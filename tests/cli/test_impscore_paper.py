@@ -116,9 +116,8 @@ def test_a_chat_model_writes_sets_that_eval_reads(
     reference: str,
 ) -> None:
     save_head(random_head(), tmp_path / "own")
-    source = written(
-        tmp_path / "in.jsonl", [{"group": "g", "fields": {field: "cold"}, "references": {}}]
-    )
+    rows = [{"group": "g", "fields": {field: "cold"}, "references": {}}]
+    source = written(tmp_path / "in.jsonl", rows)
 
     code, made = built(tmp_path, monkeypatch, (job, source), lambda _: reply)
 
@@ -147,15 +146,12 @@ def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two sets, two choices and a scorer that needs no weights, in the working folder."""
     monkeypatch.chdir(tmp_path)
     save_head(random_head(), tmp_path / "own")
-    return written(
-        tmp_path / "graded.jsonl",
-        [
-            {"topic": "cold", "levels": list(LEVELS)},
-            {"topic": "late", "levels": ["You are late.", "A bit late?", "It is noon.", "Soup?"]},
-            {"topic": "a", "sentence": SAID[0], "choices": ["Shut it.", "Old.", "Tea."]}
-            | {"answer": 0},
-        ],
-    )
+    rows: list[dict[str, Any]] = [
+        {"topic": "cold", "levels": list(LEVELS)},
+        {"topic": "late", "levels": ["You are late.", "A bit late?", "It is noon.", "Soup?"]},
+        {"topic": "a", "sentence": SAID[0], "choices": ["Shut it.", "Old.", "Tea."], "answer": 0},
+    ]
+    return written(tmp_path / "graded.jsonl", rows)
 
 
 def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) -> str:
@@ -201,9 +197,8 @@ def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
     ann, bob = (read_csv(folder / f"rank-{who}.csv") for who in ("ann", "bob"))
     assert [row["answer"] for row in ann] != [row["answer"] for row in bob]
     assert set(ann[0]) == {"row", "item", "question", "answer", "ann"}
-    assert [row["item"] for row in ann] == sorted(
-        (row["item"] for row in ann), key=[row["item"] for row in ann].index
-    ), "the sentences of a set stand together"
+    items = [row["item"] for row in ann]
+    assert items == sorted(items, key=items.index), "the sentences of a set stand together"
     page = (folder / "rank-ann.html").read_text()
     assert page.count("<tr>") == 8
     assert page.count("<section>") == 2
@@ -247,13 +242,8 @@ def test_rankings_and_choices_of_others_are_read_in_long_form(graded: Path, caps
 
 
 def test_halves_of_a_study_are_told_apart_by_who_ranked_what(graded: Path, capsys: Lines) -> None:
-    parts = {"cold": ("ann", "bob"), "late": ("cyd", "dan")}
-    rows = [
-        f"{who},{topic},{level},{level}"
-        for topic, people in parts.items()
-        for who in people
-        for level in range(1, 5)
-    ]
+    people = {"ann": "cold", "bob": "cold", "cyd": "late", "dan": "late"}
+    rows = [f"{who},{topic},{n},{n}" for who, topic in people.items() for n in LEVEL]
     rated(graded.parent / "two.csv", rows)
 
     found = beside(capsys, "two.csv")
@@ -346,9 +336,8 @@ def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path
 
     cells = read_csv(graded.parent / "raters.csv")
     assert {row["panel"] for row in cells} == {"Kendall's tau-b", "Spearman's rho"}
-    assert [row["z"] for row in cells if (row["x_name"], row["y_name"]) == ("ann", "bob")] == [
-        *("1.0", "1.0")
-    ]
+    found = [row["z"] for row in cells if (row["x_name"], row["y_name"]) == ("ann", "bob")]
+    assert found == ["1.0", "1.0"]
 
 
 def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
@@ -364,9 +353,8 @@ def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
     counts = json.loads(capsys.readouterr().out)
     assert counts == {"rows": 5, "copies": 4, "groups": 2, "largest": 2}
     listed = read_csv(graded.parent / "copies.csv")
-    assert [(row["group"], row["row"], row["how"]) for row in listed] == [
-        *(("1", "1", "0"), ("1", "2", "1"), ("2", "3", "2"), ("2", "5", "4"))
-    ]
+    cells = [(row["group"], row["row"], row["how"]) for row in listed]
+    assert cells == [("1", "1", "0"), ("1", "2", "1"), ("2", "3", "2"), ("2", "5", "4")]
     assert [float(row["likeness"]) for row in listed] == [1, 0.875, 1, 1]
 
 

@@ -31,10 +31,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def call(home: Path, command: str, *more: str) -> int:
-    recipe = ["--recipe", str(home / "small.yaml")]
-    return main(
-        ["impscore", command, str(home / "pairs.jsonl"), "-o", str(home / "out"), *recipe, *more]
-    )
+    options = ["-o", str(home / "out"), "--recipe", str(home / "small.yaml")]
+    return main(["impscore", command, str(home / "pairs.jsonl"), *options, *more])
 
 
 def test_a_trained_head_scores(home: Path, capsys: Lines) -> None:

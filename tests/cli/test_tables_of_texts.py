@@ -2,16 +2,14 @@
 
 import csv
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.packages import DATA, needs_data
 from support.toy import Lines
 
 from harness.cli import main
-
-DATA = os.environ.get("HARNESS_DATA")
 
 
 def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Path:
@@ -41,9 +39,8 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
 
     parts = [read(out / f"{name}.csv") for name in ("train", "dev", "test")]
     assert [len(part) for part in parts] == [28, 6, 6]
-    assert sorted(row["text"] for part in parts for row in part) == sorted(
-        row["text"] for row in read(posts)
-    )
+    texts = sorted(row["text"] for part in parts for row in part)
+    assert texts == sorted(row["text"] for row in read(posts))
     threads = [{row["thread"] for row in part} for part in parts]
     assert not threads[0] & threads[1]
     shown = capsys.readouterr().out
@@ -76,9 +73,8 @@ def test_a_large_group_of_a_column_is_reported(tmp_path: Path, capsys: Lines) ->
     rows = [("", "ann" if n < 20 else f"writer{n}") for n in range(100)]
     posts = write(tmp_path / "posts.csv", ("text", "writer"), rows)
 
-    assert (
-        main(["data", "split", str(posts), "--group", "writer", "-o", str(tmp_path / "parts")]) == 0
-    )
+    options = ("--group", "writer", "-o", str(tmp_path / "parts"))
+    assert main(["data", "split", str(posts), *options]) == 0
 
     said = " ".join(capsys.readouterr().err.split())
     assert "one group holds 20 of 100 rows" in said
@@ -121,7 +117,7 @@ def test_what_cannot_be_split_is_said(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(DATA is None, reason="HARNESS_DATA is unset: the folder of the released data")
+@needs_data
 def test_the_released_split_shares_texts_and_ours_shares_none(
     tmp_path: Path, capsys: Lines
 ) -> None:

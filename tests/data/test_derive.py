@@ -1,7 +1,6 @@
 """Choice samples made of others: pairs of meanings, and right against wrong references."""
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Sample
 from harness.data.choices import derive
@@ -17,10 +17,6 @@ from harness.errors import DataError, SpecError
 from harness.specs.schema import load_spec
 from harness.specs.tasks import DataSpec, PairsSpec, ReferenceChoiceSpec
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 PAIRS = PairsSpec(reference="meaning")
 LABELS = ("CorrectNonLiteral", "IncorrectLiteral")
 CHOICES = ReferenceChoiceSpec(
