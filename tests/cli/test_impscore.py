@@ -9,7 +9,7 @@ import sys
 import pytest
 from support.each import rest_slow
 from support.impscore_heads import random_head, random_scorer
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
@@ -49,7 +49,7 @@ def cells(text: str, column: str) -> list[str]:
 
 
 def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
-    home: Toy, capfd: pytest.CaptureFixture[str]
+    home: Toy, capfd: Lines
 ) -> None:
     assert impscore(home, "score", "texts.csv", "--column", "text") == 1
 
@@ -65,7 +65,7 @@ def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_scores_go_to_a_file_of_the_kind_its_name_says(
-    ending: str, home: Toy, capfd: pytest.CaptureFixture[str]
+    ending: str, home: Toy, capfd: Lines
 ) -> None:
     out = home.folder / f"new/out.{ending}"
 
@@ -77,7 +77,7 @@ def test_scores_go_to_a_file_of_the_kind_its_name_says(
     assert [row["value"] for row in rows] == EXPECTED
 
 
-def test_plain_lines_are_texts(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_are_texts(home: Toy, capfd: Lines) -> None:
     assert impscore(home, "score", "lines.txt", "--as", "i") == 1
 
     assert cells(capfd.readouterr().out, "text") == ["It is cold.", "", "Nice."]
@@ -103,9 +103,7 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
     assert [row["value"] for row in json.loads(done.stdout)["rows"]] == expected
 
 
-def test_a_column_of_mixed_types_is_flagged_row_by_row(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_of_mixed_types_is_flagged_row_by_row(home: Toy, capfd: Lines) -> None:
     assert impscore(home, "score", "mixed.jsonl", "--json") == 1
 
     found = json.loads(capfd.readouterr().out)
@@ -115,9 +113,7 @@ def test_a_column_of_mixed_types_is_flagged_row_by_row(
     assert found["summary"]["scorer"] == SIGNATURE
 
 
-def test_json_with_a_file_prints_the_summary_alone(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_json_with_a_file_prints_the_summary_alone(home: Toy, capfd: Lines) -> None:
     out = home.folder / "out.csv"
 
     impscore(home, "score", "mixed.jsonl", "--json", "-o", str(out))
@@ -145,12 +141,7 @@ def test_json_with_a_file_prints_the_summary_alone(
     ],
 )
 def test_a_mistake_is_told_before_anything_is_encoded(
-    command: str,
-    file: str,
-    options: list[str],
-    message: str,
-    home: Toy,
-    capfd: pytest.CaptureFixture[str],
+    command: str, file: str, options: list[str], message: str, home: Toy, capfd: Lines
 ) -> None:
     code = main(
         [
@@ -166,7 +157,7 @@ def test_a_mistake_is_told_before_anything_is_encoded(
 
 @pytest.mark.parametrize("spelling", ["texts.csv", "configs/../texts.csv", "link.csv"])
 def test_the_file_that_is_read_is_never_written_over(
-    spelling: str, home: Toy, capfd: pytest.CaptureFixture[str]
+    spelling: str, home: Toy, capfd: Lines
 ) -> None:
     (home.home / "link.csv").symlink_to(home.home / "texts.csv")
     before = (home.home / "texts.csv").read_bytes()
@@ -177,9 +168,7 @@ def test_the_file_that_is_read_is_never_written_over(
     assert "is the file that is read; choose another -o" in capfd.readouterr().err
 
 
-def test_a_text_is_encoded_once_in_all_commands(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_is_encoded_once_in_all_commands(home: Toy, capfd: Lines) -> None:
     impscore(home, "score", "texts.csv")
     first = capfd.readouterr()
 
@@ -198,12 +187,7 @@ def test_a_text_is_encoded_once_in_all_commands(
     ],
 )
 def test_what_the_scorer_was_trained_on_is_counted_and_told(
-    command: str,
-    file: str,
-    options: list[str],
-    told: str,
-    home: Toy,
-    capfd: pytest.CaptureFixture[str],
+    command: str, file: str, options: list[str], told: str, home: Toy, capfd: Lines
 ) -> None:
     home.write("graded.csv", "implicit,explicit\na,x\nb,c\n")
 
@@ -216,7 +200,7 @@ def test_what_the_scorer_was_trained_on_is_counted_and_told(
 
 
 def test_of_a_scorer_that_does_not_tell_nobody_knows_what_it_was_trained_on(
-    home: Toy, capfd: pytest.CaptureFixture[str]
+    home: Toy, capfd: Lines
 ) -> None:
     impscore(home, "score", "lines.txt", "--json")
 
@@ -230,9 +214,7 @@ GRADED = (
 )
 
 
-def test_eval_prints_a_table_of_what_the_file_has(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_prints_a_table_of_what_the_file_has(home: Toy, capfd: Lines) -> None:
     home.write("graded.jsonl", GRADED)
 
     assert impscore(home, "evaluate", "graded.jsonl") == 0
@@ -241,16 +223,14 @@ def test_eval_prints_a_table_of_what_the_file_has(
     assert out.startswith(f"{SIGNATURE} on ")
     first, second = out.strip().split("\n\n")
     assert [line.split()[0] for line in first.splitlines()[2:]] == [
-        *("tau", "rho", "ordered", "ends", "pairs"),
+        *("tau", "rho", "ordered", "ends", "pairs")
     ]
     assert [line.split()[0] for line in second.splitlines()[2:]] == [
-        *("implicit", "explicit", "pair", "negative"),
+        *("implicit", "explicit", "pair", "negative")
     ]
 
 
-def test_eval_with_a_sentence_without_a_score_says_so(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_with_a_sentence_without_a_score_says_so(home: Toy, capfd: Lines) -> None:
     home.write("graded.jsonl", GRADED + '{"topic": "c", "levels": ["x", ""]}')
 
     assert impscore(home, "evaluate", "graded.jsonl", "--json") == 1

@@ -11,6 +11,7 @@ from support.each import each
 from support.impscore_heads import random_head
 from support.stub_script import Script
 from support.stub_server import StubServer
+from support.toy import Lines
 
 from harness.cli import main
 from harness.implicitness.pairs import read_pairs
@@ -59,7 +60,7 @@ def built(
 def test_sentences_of_a_source_become_pairs_that_training_reads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Lines,
     *,
     name: str,
     column: str,
@@ -107,7 +108,7 @@ def test_a_refusal_is_no_counterpart_of_a_text_for_moderation(
 def test_a_chat_model_writes_sets_that_eval_reads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Lines,
     *,
     job: str,
     field: str,
@@ -178,7 +179,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def beside(capsys: pytest.CaptureFixture[str], *ratings: str) -> dict[str, dict[str, Any]]:
+def beside(capsys: Lines, *ratings: str) -> dict[str, dict[str, Any]]:
     """What eval says of people and the scorer, by name."""
     given = [word for name in ratings for word in ("--ratings", name)]
     capsys.readouterr()
@@ -190,7 +191,7 @@ def beside(capsys: pytest.CaptureFixture[str], *ratings: str) -> dict[str, dict[
 
 
 def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     folder = graded.parent
     words = ("impscore_rank", "graded.jsonl", "--raters", "ann,bob")
@@ -233,9 +234,7 @@ def rated(path: Path, rows: Sequence[str], scale: str = "sentences") -> None:
     path.write_text("\n".join(["task,sample_id,model,rater,value,scale", *lines]), "utf-8")
 
 
-def test_rankings_and_choices_of_others_are_read_in_long_form(
-    graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rankings_and_choices_of_others_are_read_in_long_form(graded: Path, capsys: Lines) -> None:
     ranks = [("ann", 1, 2, 3, 4), ("bob", 4, 3, 2, 1)]
     rows = [f"{who},cold,{at},{rank}" for who, *own in ranks for at, rank in enumerate(own, 1)]
     rated(graded.parent / "ranks.csv", rows)
@@ -247,9 +246,7 @@ def test_rankings_and_choices_of_others_are_read_in_long_form(
     assert [found[who]["closest"] for who in ("ann", "bob", "people")] == [1, 0, 0.5]
 
 
-def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
-    graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_halves_of_a_study_are_told_apart_by_who_ranked_what(graded: Path, capsys: Lines) -> None:
     parts = {"cold": ("ann", "bob"), "late": ("cyd", "dan")}
     rows = [
         f"{who},{topic},{level},{level}"
@@ -265,7 +262,7 @@ def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
 
 
 def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     path = graded.parent / "some.csv"
     rated(path, ["ann,cold,1,1", "ann,cold,2,2", "ann,late,1,1"])
@@ -281,9 +278,7 @@ def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
     assert "did you mean cold?" in capsys.readouterr().err
 
 
-def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
-    graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(graded: Path, capsys: Lines) -> None:
     folder = graded.parent
     pairs = [
         {"source": source, "implicit": f"{said} {n}", "explicit": f"Outright {n} {source}."}
@@ -322,7 +317,7 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
     ],
 )
 def test_a_sheet_that_cannot_be_made_says_why(
-    graded: Path, capsys: pytest.CaptureFixture[str], *, words: tuple[str, ...], told: str
+    graded: Path, capsys: Lines, *, words: tuple[str, ...], told: str
 ) -> None:
     written(graded.parent / "five.jsonl", [{"topic": "cold", "levels": [*LEVELS, "Hm."]}])
 
@@ -357,7 +352,7 @@ def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path
 
 
 def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     said = ["A cold day in May it was", "a cold day in may, it was really!", "Tea?", "", "tea"]
     rows = [{"text": text, "how": str(n)} for n, text in enumerate(said)]
@@ -376,7 +371,7 @@ def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
 
 
 def test_lengths_of_pairs_are_told_by_source_in_each_form_that_training_reads(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     own = [{"source": "forum", "implicit": "abcd", "explicit": "ab"}]
     made = [{"group": "talk", "fields": {"sentence": "abc"}, "references": {"explicit": ["a"]}}]

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy, build
+from support.toy import Lines, Toy, build
 
 from harness.cli import main
-
-Lines = pytest.CaptureFixture[str]
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ from xml.etree import ElementTree
 import pytest
 from support.impscore_heads import random_head
 from support.packages import needs
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
 
 pytestmark = needs("matplotlib")
-Lines = pytest.CaptureFixture[str]
 
 
 def said(path: Path) -> str:

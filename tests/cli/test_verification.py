@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.each import rest_slow
 from support.released_layouts import write_dialogues, write_parquet
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 
@@ -29,7 +29,6 @@ cells:
 unlisted:
   "Table 2: the other rows": their numbers are not at hand
 """
-Lines = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -243,13 +242,7 @@ TAMPERED = [
 
 @pytest.mark.parametrize(("paper", "file", "tamper"), rest_slow(TAMPERED, kept=2))
 def test_tampered_data_differs(
-    toy: Toy,
-    capsys: Lines,
-    data: Path,
-    *,
-    paper: str,
-    file: str,
-    tamper: Callable[[Path], None],
+    toy: Toy, capsys: Lines, data: Path, *, paper: str, file: str, tamper: Callable[[Path], None]
 ) -> None:
     copy = toy.home / "tampered"
     shutil.copytree(data / file.split("/")[0], copy / file.split("/")[0])

@@ -74,9 +74,7 @@ def test_ids_separate_pairs_and_depend_on_the_pair_alone() -> None:
     assert sorted(s.id.split("-")[0] for s in every) == ["a", "a", "b", "b", "c", "c"]
 
 
-def test_what_makes_no_pair_is_left_out_and_counted_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_makes_no_pair_is_left_out_and_counted_once(caplog: pytest.LogCaptureFixture) -> None:
     samples = [stress("a", "x"), stress("b", "y", "z"), stress("c", "Z "), stress("d")]
     samples += [stress("e", " ", turn="t1"), stress("f", "w", turn="t2")]
 

@@ -7,7 +7,7 @@ import sys
 from itertools import product
 
 import pytest
-from support.toy import Toy, lines
+from support.toy import Lines, Toy, lines
 
 from harness.pipeline.execute import CHUNK
 from harness.storage.runs import RunFolder
@@ -73,9 +73,7 @@ def test_another_judge_goes_through_a_large_run_and_all_verdicts_stay(toy: Toy) 
 
 
 @pytest.mark.slow
-def test_a_large_run_is_counted_sharded_and_merged_in_chunks(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_large_run_is_counted_sharded_and_merged_in_chunks(toy: Toy, capsys: Lines) -> None:
     with_samples(toy, COUNT)
     given = ("run", "--task", "toy", "--model", "oracle", "--variant", "base")
 

@@ -137,12 +137,7 @@ def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("thought", "response", "served"),
-    [
-        ("m-1", "m-1", "m-1"),
-        ("m-2", "m-1", "m-1+m-2"),
-        (None, "m-1", "m-1"),
-        (None, None, None),
-    ],
+    [("m-1", "m-1", "m-1"), ("m-2", "m-1", "m-1+m-2"), (None, "m-1", "m-1"), (None, None, None)],
 )
 def test_a_row_names_every_snapshot_behind_its_answer(
     tmp_path: Path, thought: str | None, response: str | None, served: str | None

@@ -150,8 +150,7 @@ def test_one_meaning_alone_is_kept_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
-    [("", Reason.EMPTY), ("Yes, they are close, I think", Reason.UNPARSED)],
+    ("said", "reason"), [("", Reason.EMPTY), ("Yes, they are close, I think", Reason.UNPARSED)]
 )
 def test_a_reply_that_cannot_be_read_leaves_the_sample_out_and_is_counted(
     tmp_path: Path, said: str, reason: Reason

@@ -91,9 +91,7 @@ def test_choices_stand_in_the_order_of_the_original() -> None:
 
 def test_texts_that_cannot_be_changed_are_counted_and_left_out() -> None:
     found, counts = perturbed(
-        samples(*TEXTS, ""),
-        quiz(),
-        PerturbationPlan("text", specs("adjectives", "eda_deletion")),
+        samples(*TEXTS, ""), quiz(), PerturbationPlan("text", specs("adjectives", "eda_deletion"))
     )
 
     assert counts[["changed", "unchanged"]].to_numpy().tolist() == [[1, 3], [2, 2]]

@@ -123,10 +123,7 @@ def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "asked", "then"),
-    [
-        (Reason.FAILED, ["Say something about rain."], "On response."),
-        (Reason.REFUSED, [], None),
-    ],
+    [(Reason.FAILED, ["Say something about rain."], "On response."), (Reason.REFUSED, [], None)],
 )
 def test_only_what_failed_is_asked_again(
     tmp_path: Path, reason: Reason, asked: list[str], then: str | None
@@ -146,10 +143,7 @@ def test_a_model_that_breaks_down_loses_nothing_that_came_before(tmp_path: Path)
             raise RuntimeError("a bug of ours")
         return "Fine."
 
-    with (
-        pytest.raises(RuntimeError, match="a bug of ours"),
-        Talker(say).desk(tmp_path) as desk,
-    ):
+    with pytest.raises(RuntimeError, match="a bug of ours"), Talker(say).desk(tmp_path) as desk:
         answer(plan(tmp_path), desk)
     talker = Talker()
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
