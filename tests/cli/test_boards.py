@@ -65,7 +65,7 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
         (("--variant", "base,thing"), "no run has a variant 'thing'; did you mean think"),
     ],
 )
-def test_what_no_run_has_is_told(
+def test_what_none_has_is_told(
     ran: Toy, capsys: Lines, options: tuple[str, ...], told: str
 ) -> None:
     assert main(["leaderboard", "--results", str(ran.results), *options]) == 2
@@ -73,9 +73,7 @@ def test_what_no_run_has_is_told(
     assert told in capsys.readouterr().err
 
 
-def test_json_has_the_rows_of_the_file_and_of_a_variant_that_is_chosen(
-    ran: Toy, capsys: Lines
-) -> None:
+def test_json_has_the_rows_of_the_file_and_of_a_chosen_variant(ran: Toy, capsys: Lines) -> None:
     found = []
     for options in ((), ("--variant", "think"), ("--metrics",)):
         capsys.readouterr()
@@ -89,9 +87,7 @@ def test_json_has_the_rows_of_the_file_and_of_a_variant_that_is_chosen(
     assert chosen == [row for row in whole if row["variant"] == "think"]
 
 
-def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
-    ran: Toy, capsys: Lines
-) -> None:
+def test_the_file_has_fewer_digits_than_that_of_the_run(ran: Toy, capsys: Lines) -> None:
     board(ran, capsys)
 
     shown = read_table(ran.results / "leaderboard.csv")
@@ -134,9 +130,7 @@ def test_variants_within_an_average_are_printed_on_request(toy: Toy, capsys: Lin
     ]
 
 
-def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_two_recipes_stand_in_two_tables_that_say_what_differs(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
     toy.run("--variant", "base", "--limit", "4")
     toy.edit("prompts/toy/base.user.j2", "What is said next?", "What comes next?")
@@ -151,9 +145,7 @@ def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
 
 
 @pytest.mark.slow
-def test_twelve_models_and_eight_variants_fit_a_terminal(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [f"cot{n}" for n in range(7, 1, -1)]
     for name in variants:
         toy.write(f"prompts/toy/{name}.user.j2", f"{{{{ story }}}} At {name}, what next?")
@@ -183,10 +175,7 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
         assert max(map(len, shown)) <= columns
         heads = [line.split()[1:] for line in shown if line.startswith("model ")]
         assert len(heads) == blocks
-        assert [word for line in heads for word in line] == [
-            *sorted(variants),
-            *("base", "think"),
-        ]
+        assert [word for line in heads for word in line] == [*sorted(variants), *("base", "think")]
         assert sum(line.startswith("a-model") for line in shown) == 12 * blocks
 
 

@@ -101,7 +101,7 @@ DAMAGED = (
         [*DAMAGED, "scores", "scores gone", "scores of words", "sums"], kept=slice(None, None, 3)
     ),
 )
-def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
+def test_repeating_a_run_rebuilds_its_folder(
     toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     before = toy.bytes()
@@ -129,9 +129,7 @@ def test_verdicts_of_another_judge_than_is_named_are_left_out_until_it_judges_ag
     assert toy.bytes() == before
 
 
-def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_edited_verdicts_that_were_asked_are_read_anew(toy: Toy, stub: StubServer) -> None:
     assert toy.run("--judge", "choice", model="alpha") == 0
     [folder] = toy.runs()
     before, asked = toy.bytes(), stub.stats()["requests"]
@@ -149,9 +147,7 @@ def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "answer"])
-def test_reading_a_run_anew_mends_what_the_ledger_has(
-    toy: Toy, judged: Path, capsys: Lines, kind: str
-) -> None:
+def test_reading_a_run_anew_mends_it(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     before = toy.bytes()
     damage(judged, kind)
 
@@ -164,7 +160,7 @@ def test_reading_a_run_anew_mends_what_the_ledger_has(
 
 @pytest.mark.parametrize("kind", DAMAGED)
 @pytest.mark.parametrize("command", ["judge", "read", "compare", "agree"])
-def test_no_command_believes_a_changed_run(
+def test_changes_are_refused(
     toy: Toy, judged: Path, capsys: Lines, *, command: str, kind: str
 ) -> None:
     if command == "read" and kind in ("verdicts", "verdicts of no number", "answer"):
@@ -188,9 +184,7 @@ def test_no_command_believes_a_changed_run(
 
 
 @pytest.mark.parametrize("kind", ["scores", "scores gone", "scores of words", "sums"])
-def test_the_leaderboard_computes_changed_scores_anew(
-    toy: Toy, judged: Path, capsys: Lines, kind: str
-) -> None:
+def test_changed_scores_are_computed_anew(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     main(["leaderboard", "--results", str(toy.results)])
     whole = (toy.results / "leaderboard.csv").read_bytes()
     damage(judged, kind)
@@ -222,7 +216,7 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     assert "oracle" not in table
 
 
-def test_scores_that_are_whole_stand_where_verdicts_were_edited(
+def test_whole_scores_stand_where_verdicts_were_edited(
     toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     edit_verdicts(judged)
@@ -232,7 +226,7 @@ def test_scores_that_are_whole_stand_where_verdicts_were_edited(
     assert "verdicts.parquet: changed since" in capsys.readouterr().err
 
 
-def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
+def test_no_table_is_believed_without_the_sums_of_a_run(
     toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     toy.run(model="literal")
@@ -260,9 +254,7 @@ def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)
 
 
-def test_a_leaderboard_of_a_task_without_runs_says_that(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
+def test_a_board_of_a_task_without_runs_says_that(toy: Toy, judged: Path, capsys: Lines) -> None:
     words = ["leaderboard", "--results", str(toy.results), "--task"]
 
     assert main([*words, "ishate_implicit"]) == 2
@@ -271,9 +263,7 @@ def test_a_leaderboard_of_a_task_without_runs_says_that(
     assert "did you mean toy?" in capsys.readouterr().err
 
 
-def test_a_text_in_place_of_ratings_is_told_in_one_short_line(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
+def test_a_text_in_place_of_ratings_is_told_shortly(toy: Toy, judged: Path, capsys: Lines) -> None:
     path = toy.folder / "README.md"
     path.write_text("# Pragmatics\n\nA text, and more.\n", "utf-8")
     capsys.readouterr()

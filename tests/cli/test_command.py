@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Annotated
 
 import pytest
+from support.toy import Lines
 
 from harness.cli import main
 from harness.cli.app import BELOW, TOP
@@ -42,9 +43,7 @@ def test_a_narrowed_record_keeps_the_defaults_of_its_other_fields() -> None:
 
 
 @pytest.mark.parametrize("entries", [TOP, BELOW])
-def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
-    entries: dict[str, tuple[str, str]],
-) -> None:
+def test_every_command_fits_and_leads_to_a_function(entries: dict[str, tuple[str, str]]) -> None:
     places = [place.split(":") for place, _ in entries.values() if place]
     modules = {module: import_module(f"harness.cli.{module}") for module, _ in places}
 
@@ -52,9 +51,7 @@ def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
     assert [about for _, about in entries.values() if len(about) > 63] == []
 
 
-def test_help_fits_80_columns_and_calls_values_by_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_fits_80_columns_and_has_words(monkeypatch: pytest.MonkeyPatch, capsys: Lines) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("", *TOP, *BELOW):
         main([*name.split(), "--help"])
@@ -70,7 +67,7 @@ def test_help_fits_80_columns_and_calls_values_by_words(
     assert wanted - {" ".join(line.split()) for line in lines} == set()
 
 
-def test_there_are_26_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_are_26_commands_in_groups(capsys: Lines) -> None:
     main(["--help"])
     short = capsys.readouterr().out
     main(["--help-all"])
@@ -91,25 +88,21 @@ def test_there_are_26_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> 
         (["schema", "task"], "No such command 'schema'; did you mean show schema?"),
     ],
 )
-def test_a_mistyped_command_is_a_mistake_of_the_user(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistyped_command_is_a_mistake(words: list[str], said: str, capsys: Lines) -> None:
     assert main(words) == ExitCode.USER_MISTAKE
 
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", *TOP, *BELOW])
-def test_a_help_fits_a_screen_and_names_the_rest(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_help_fits_a_screen(name: str, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     main([*name.split(), "--help"])
 
     assert len(capsys.readouterr().out.splitlines()) <= 24
 
 
-def test_rare_options_are_in_the_whole_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rare_options_are_in_the_whole_help(capsys: Lines) -> None:
     main(["run", "--help"])
     short = capsys.readouterr().out
     main(["run", "--help-all"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.hate_rows import run_of, text
 from support.packages import needs
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
@@ -20,7 +20,6 @@ MAP = """
     label: {column: verdict, classes: {hateful: ["1"], benign: ["0"]}}
     keep: {target: aimed_at}
 """
-Lines = pytest.CaptureFixture[str]
 
 
 def table(path: Path, *, flagged: int, shift: float = 0.0) -> Path:
@@ -50,9 +49,7 @@ def ran(toy: Toy) -> Toy:
     return toy
 
 
-def test_drift_of_two_tables_is_found_with_one_alarm_for_all_tests(
-    tmp_path: Path, capsys: Lines
-) -> None:
+def test_drift_of_two_tables_has_one_alarm_for_all_tests(tmp_path: Path, capsys: Lines) -> None:
     old = table(tmp_path / "may.csv", flagged=12)
     new = table(tmp_path / "june.csv", flagged=45, shift=0.4)
     columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
@@ -265,7 +262,7 @@ def test_drift_that_could_not_be_tested_is_not_called_no_drift(
     assert json.loads(capsys.readouterr().out)["drift"] is None
 
 
-def test_flags_that_a_table_holds_as_numbers_are_read(
+def test_flags_in_numbers_are_read(
     tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A column of 1 and 0 with blank cells becomes 1.0 and 0.0 where pandas writes it."""
@@ -288,9 +285,7 @@ def test_flags_that_a_table_holds_as_numbers_are_read(
     assert [r["n_old"] for r in told if r["what"] == "implicitness"] == [59]
 
 
-def test_drift_of_two_runs_by_a_column_that_was_not_kept_reads_both_files(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_drift_of_two_runs_by_a_column_not_kept_reads_both_files(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/tables/mine.yaml", MAP.replace("keep: {target: aimed_at}", ""))
     for tag in ("may", "june"):
         lines = [f"{tag} text {n} x{n}.,{n % 2},{'ab'[n // 2 % 2]}" for n in range(80)]

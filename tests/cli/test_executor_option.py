@@ -14,9 +14,7 @@ from support.toy import Lines, Toy
         (["--ray-workers", "2"], "--ray-workers 2: is for --executor ray; add that"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(
-    toy: Toy, capsys: Lines, words: list[str], said: str
-) -> None:
+def test_what_does_not_fit_is_refused(toy: Toy, capsys: Lines, words: list[str], said: str) -> None:
     assert toy.main("run", "--task", "toy", "--model", "oracle", *words) == 2
     assert said in capsys.readouterr().err
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import stored_tables
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 
@@ -69,7 +69,7 @@ SAMPLES: dict[str, tuple[list[dict[str, object]], int]] = {
 }
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> bool:
+def told(capsys: Lines) -> bool:
     """Whether the command ended in a message, and in no traceback."""
     err = capsys.readouterr().err
     return "Traceback" not in err and "harness: " in err and "\x1b" not in err
@@ -77,9 +77,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> bool:
 
 @pytest.mark.parametrize("command", ["profile", "impscore score"])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_that_is_none_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, name: str, command: str
-) -> None:
+def test_no_table_is_told(tmp_path: Path, capsys: Lines, *, name: str, command: str) -> None:
     (path := tmp_path / name).write_bytes(TABLES[name])
     out = ["--column", "text", "-o", str(tmp_path / "out")]
 
@@ -89,9 +87,7 @@ def test_a_table_that_is_none_is_told(
 
 
 @pytest.mark.parametrize("kind", ["interval", "nominal", "ordinal"])
-def test_ratings_of_any_number_are_read_or_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_ratings_of_any_number_are_read_or_told(toy: Toy, capsys: Lines, kind: str) -> None:
     toy.run("--variant", "base")
     [folder] = toy.runs()
     ids = stored_tables.samples(folder)
@@ -124,9 +120,7 @@ def test_raters_who_rated_different_items_are_no_crash(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_that_is_none_is_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_log_that_is_none_is_told(toy: Toy, capsys: Lines, name: str) -> None:
     (path := toy.folder / "log.jsonl").write_bytes(LOGS[name])
 
     assert toy.main("import", str(path), "--task", "quiz", "--model", "z") == 2
@@ -135,9 +129,7 @@ def test_a_log_that_is_none_is_told(
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_set_is_read_or_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_sample_set_is_read_or_told(toy: Toy, capsys: Lines, name: str) -> None:
     changes, code = SAMPLES[name]
     text = "".join(json.dumps(STORY | change) + "\n" for change in changes)
     toy.write("tasks/samples/toy.jsonl", text)

@@ -1,8 +1,7 @@
 """A key that was written where the name of its variable belongs is not put on any screen."""
 
-import pytest
 from support.each import each
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 KEYS = ["sk-live-2718281828", "hf_Abcdefghijklmn", "deadbeefcafe0123deadbeef"]
 
@@ -20,8 +19,8 @@ KEYS = ["sk-live-2718281828", "hf_Abcdefghijklmn", "deadbeefcafe0123deadbeef"]
         ["show", "models", "mine"],
     ],
 )
-def test_no_command_prints_a_key_that_was_written_as_key_env(
-    toy: Toy, capsys: pytest.CaptureFixture[str], key: str, arguments: list[str]
+def test_a_key_as_key_env_is_hidden(
+    toy: Toy, capsys: Lines, key: str, arguments: list[str]
 ) -> None:
     text = f"kind: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nkey_env: {key}\n"
     toy.write("configs/models/mine.yaml", text)

@@ -97,7 +97,7 @@ def test_a_reader_that_leaves_ends_a_command_as_before(toy: Toy) -> None:
         kept=1,
     ),
 )
-def test_results_in_a_folder_whose_name_is_no_utf_8_are_told(
+def test_results_in_a_bytes_folder_are_told(
     toy: Toy, tmp_path: Path, io: str, *, is_json: bool
 ) -> None:
     results = f"{tmp_path}/r\\x{{}}".replace("\\x{}", "$(printf '\\377\\342')")
