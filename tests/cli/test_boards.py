@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from shutil import rmtree
 
 import pytest
@@ -16,7 +17,6 @@ from harness.cli import main
 from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}
-TWELVE = [f"a-model-with-a-long-name-{n}" for n in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +144,18 @@ def test_two_recipes_stand_in_two_tables_that_say_what_differs(toy: Toy, capsys:
     assert all("prompts" in title for title in titles if "4 samples" not in title)
 
 
+def copied(toy: Toy, count: int) -> Path:
+    """The one run, after it was written once more for each of so many models."""
+    [path] = toy.runs()
+    run = RunFolder(path)
+    file, rows = run.read(), run.read_rows()
+    for n in range(count):
+        other = replace(file, model=replace(file.model, name=f"a-model-with-a-long-name-{n}"))
+        copy = RunFolder(path.parents[1] / other.model.name / f"{n:016x}")
+        copy.write(other, rows, score_rows(other, rows))
+    return path
+
+
 @pytest.mark.slow
 def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [f"cot{n}" for n in range(7, 1, -1)]
@@ -154,14 +166,7 @@ def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.Mon
     with StubServer(reply=lambda _: "yes 1") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run("--variant", ",".join([*variants, "base", "think"]), model="alpha")
-    [path] = toy.runs()
-    run = RunFolder(path)
-    file, rows = run.read(), run.read_rows()
-    for n, name in enumerate(TWELVE):
-        other = replace(file, model=replace(file.model, name=name))
-        copy = RunFolder(path.parents[1] / name / f"{n:016x}")
-        copy.write(other, rows, score_rows(other, rows))
-    rmtree(path)
+    rmtree(copied(toy, 12))
 
     code = (
         "import os, sys\nfrom harness.cli import main\nfor columns in ('80', '120'):\n"
@@ -186,13 +191,7 @@ def test_a_board_of_thirty_models_fits_one_screen_and_names_the_option_for_the_r
     with StubServer(reply=lambda _: "yes 1") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run("--variant", "base", model="alpha")
-    [path] = toy.runs()
-    run = RunFolder(path)
-    file, rows = run.read(), run.read_rows()
-    for n in range(29):
-        other = replace(file, model=replace(file.model, name=f"a-model-with-a-long-name-{n}"))
-        copy = RunFolder(path.parents[1] / other.model.name / f"{n:016x}")
-        copy.write(other, rows, score_rows(other, rows))
+    copied(toy, 29)
 
     shown = {}
     for options in ((), ("--all",)):

@@ -1,6 +1,7 @@
 """Run folders that were changed or damaged by hand: reported, rebuilt, never believed."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,23 +39,32 @@ def edit_verdicts(folder: Path, judge: str = "near", value: float = 0.25) -> Non
     )
 
 
+BYTES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "run cut": ("run.json", lambda old: old[:300]),
+    "run empty": ("run.json", lambda old: b""),
+    "run of another": ("run.json", lambda old: b"[]"),
+    "judge gone": ("run.json", lambda old: old.replace(b'"name": "far"', b'"name": "gone"')),
+    "recipe": ("run.json", lambda old: old.replace(b"|char-ngrams", b"")),
+    "planned": ("run.json", lambda old: old.replace(b'"planned": 24', b'"planned": 5')),
+    "answers cut": ("answers.parquet", lambda old: old[:-40]),
+    "answers empty": ("answers.parquet", lambda old: b""),
+    "scores": ("scores.csv", lambda old: old.replace(b",1.0,", b",0.5,")),
+    "scores of words": ("scores.csv", lambda old: b"\xff\xfe"),
+    "sums": (SUMS, lambda old: b"\x00not sums"),
+}
+GONE = {
+    "answers gone": "answers.parquet",
+    "verdicts gone": "verdicts.parquet",
+    "scores gone": "scores.csv",
+}
+
+
 def damage(folder: Path, kind: str) -> None:
-    run, answers, scores = (folder / n for n in ("run.json", "answers.parquet", "scores.csv"))
+    if kind in BYTES:
+        name, change = BYTES[kind]
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+        return
     match kind:
-        case "run cut":
-            run.write_bytes(run.read_bytes()[:300])
-        case "run empty":
-            run.write_bytes(b"")
-        case "run of another":
-            run.write_text("[]")
-        case "answers cut":
-            answers.write_bytes(answers.read_bytes()[:-40])
-        case "answers empty":
-            answers.write_bytes(b"")
-        case "answers gone":
-            answers.unlink()
-        case "verdicts gone":
-            (folder / "verdicts.parquet").unlink()
         case "row gone":
             stored_tables.edit(folder, "answers", lambda rows: rows[:3] + rows[4:])
         case "row twice":
@@ -69,22 +79,8 @@ def damage(folder: Path, kind: str) -> None:
             stored_tables.replace_text(folder, "answers", "answer", lambda text: f"Not {text}")
         case "reference":
             stored_tables.replace_text(folder, "samples", "cluster", lambda text: f"{text}x")
-        case "judge gone":
-            text = run.read_text("utf-8").replace('"name": "far"', '"name": "gone"')
-            run.write_text(text, "utf-8")
-        case "recipe":
-            run.write_text(run.read_text("utf-8").replace("|char-ngrams", ""), "utf-8")
-        case "planned":
-            text = run.read_text("utf-8").replace('"planned": 24', '"planned": 5')
-            run.write_text(text, "utf-8")
-        case "scores":
-            scores.write_text(scores.read_text("utf-8").replace(",1.0,", ",0.5,"), "utf-8")
-        case "scores gone":
-            scores.unlink()
-        case "scores of words":
-            scores.write_bytes(b"\xff\xfe")
-        case "sums":
-            (folder / SUMS).write_bytes(b"\x00not sums")
+        case _:
+            (folder / GONE[kind]).unlink()
 
 
 DAMAGED = (

@@ -10,7 +10,6 @@ from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Lines, Toy
 
 from harness.cli import main
 from harness.pipeline.score import all_scores
-from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
@@ -30,11 +29,6 @@ def value(rows: Sequence[ScoreRow], metric: str, variant: str = "all", group: st
     [row] = [r for r in rows if (r.score.metric, r.score.variant, r.score.group) == wanted]
     assert row.score.value is not None
     return row.score.value
-
-
-def lines(toy: Toy) -> list[SampleRecord]:
-    [folder] = toy.runs()
-    return RunFolder(folder).read_rows()
 
 
 @pytest.mark.parametrize("way", ["logprob", "top_logprobs", "written"])

@@ -67,11 +67,14 @@ def test_help_fits_80_columns_and_has_words(monkeypatch: pytest.MonkeyPatch, cap
     assert wanted - {" ".join(line.split()) for line in lines} == set()
 
 
+def helps(capsys: Lines, *words: str) -> list[str]:
+    codes = [(main([*words, way]), capsys.readouterr().out) for way in ("--help", "--help-all")]
+    assert {code for code, _ in codes} == {0}
+    return [text for _, text in codes]
+
+
 def test_there_are_26_commands_in_groups(capsys: Lines) -> None:
-    main(["--help"])
-    short = capsys.readouterr().out
-    main(["--help-all"])
-    whole = capsys.readouterr().out
+    short, whole = helps(capsys)
 
     assert len(TOP) == 26
     assert [name for name in TOP if f"\n  {name} " not in whole] == []
@@ -103,10 +106,7 @@ def test_a_help_fits_a_screen(name: str, capsys: Lines, monkeypatch: pytest.Monk
 
 
 def test_rare_options_are_in_the_whole_help(capsys: Lines) -> None:
-    main(["run", "--help"])
-    short = capsys.readouterr().out
-    main(["run", "--help-all"])
-    whole = capsys.readouterr().out
+    short, whole = helps(capsys, "run")
 
     assert "--ray-address" not in short
     assert "--ray-address" in whole

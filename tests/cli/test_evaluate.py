@@ -28,6 +28,7 @@ def test_a_run_names_its_judges_and_warns_once_of_samples_for_data(toy: Toy, cap
     out, err = capsys.readouterr()
     assert "judges of task toy: near" in err
     assert " near " in out
+    assert "groups and more metrics: harness leaderboard --metrics" in out
     assert err.count("WARNING") == 1
     rows = read_table(toy.runs()[0] / "scores.csv")
     assert {row.signature.split("|")[1].rpartition(":")[0] for row in rows} == {"data:sample"}
@@ -177,12 +178,6 @@ def test_a_path_brings_its_results(toy: Toy, command: str, monkeypatch: pytest.M
     monkeypatch.chdir(toy.folder / "home")
 
     assert main([command, str(toy.runs()[0]), *judge, "--home", str(toy.home)]) == 0
-
-
-def test_a_run_names_the_command_for_groups_and_more_metrics(toy: Toy, capsys: Lines) -> None:
-    toy.run("--variant", "base")
-
-    assert "groups and more metrics: harness leaderboard --metrics" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("models", "boards"), [("oracle", 0), ("oracle,literal", 1)])
@@ -357,24 +352,27 @@ def test_reading_tells_how_many_questions_would_be_worded_otherwise(
     assert (said in capsys.readouterr().err) == (count > 0)
 
 
-def test_a_judge_without_its_key_is_told_first(toy: Toy, stub: StubServer, capsys: Lines) -> None:
-    toy.edit("configs/models/umpire.yaml", "key_env: null", "key_env: UMPIRE_KEY")
-
-    assert toy.run(*CHOICE, model="alpha") == 2
-    err = capsys.readouterr().err
-    assert "judge choice: the environment variable UMPIRE_KEY is not set" in err
-    assert "configs/models/umpire.yaml" in err
-    assert "--judge-model" in err
-    assert stub.stats()["requests"] == 0
-
-
-def test_a_judge_without_a_reference_is_told_first(
-    toy: Toy, stub: StubServer, capsys: Lines
+@pytest.mark.parametrize(
+    ("file", "old", "new", "facts"),
+    [
+        (
+            *("models/umpire", "key_env: null", "key_env: UMPIRE_KEY"),
+            [
+                "judge choice: the environment variable UMPIRE_KEY is not set",
+                *("configs/models/umpire.yaml", "--judge-model"),
+            ],
+        ),
+        ("judges/near", "accept: right", "accept: rihgt", ["'rihgt'"]),
+    ],
+)
+def test_a_judge_without_its_key_or_a_reference_is_told_before_the_model_is_asked(
+    toy: Toy, stub: StubServer, capsys: Lines, *, file: str, old: str, new: str, facts: list[str]
 ) -> None:
-    toy.edit("configs/judges/near.yaml", "accept: right", "accept: rihgt")
+    toy.edit(f"configs/{file}.yaml", old, new)
 
-    assert toy.run(model="alpha") == 2
-    assert "'rihgt'" in capsys.readouterr().err
+    assert toy.run("--judge", "choice,near", model="alpha") == 2
+    err = capsys.readouterr().err
+    assert [fact for fact in facts if fact not in err] == []
     assert stub.stats()["requests"] == 0
 
 

@@ -1,10 +1,12 @@
-"""Tables, ratings, logs and sample sets of strangers: each is read, or is one message."""
+"""Tables, ratings, logs, samples and blank answers: each is read, or is one message."""
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 from support import stored_tables
+from support.stub_server import StubServer
 from support.toy import Lines, Toy
 
 from harness.cli import main
@@ -140,3 +142,18 @@ def test_a_sample_set_is_read_or_told(toy: Toy, capsys: Lines, name: str) -> Non
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     assert "\x1b" not in captured.err + captured.out
+
+
+@pytest.mark.parametrize("answer", ["\u200b\u200d\ufeff", "\x00\x07\x1b", "\u3164 \u2800"])
+@pytest.mark.parametrize("judge", ["near", "choice"])
+def test_a_run_of_answers_that_show_nothing_has_no_value(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, answer: str, judge: str
+) -> None:
+    with StubServer(reply=lambda prompt: "1" if "Judge" in prompt else answer) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        code = toy.run("--variant", "base", "--judge", judge, model="alpha")
+
+    with (toy.runs()[0] / "scores.csv").open(encoding="utf-8") as file:
+        [row, *_] = csv.DictReader(file)
+    assert (code, row["value"], row["n"]) == (1, "", "0")
+    assert int(row["missing_empty"]) > 0

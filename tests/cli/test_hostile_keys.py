@@ -1,5 +1,6 @@
-"""A key that was written where the name of its variable belongs is not put on any screen."""
+"""Models with a key in place of its variable, or with no address: told, the key unseen."""
 
+import pytest
 from support.each import each
 from support.toy import Lines, Toy
 
@@ -30,3 +31,14 @@ def test_a_key_as_key_env_is_hidden(
     out, err = capsys.readouterr()
     assert out + err != ""
     assert key not in out + err
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://h:abc/v1", f"http://{'a' * 5_000}/v1"])
+def test_a_wrong_address_is_told_once(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: Lines, url: str
+) -> None:
+    monkeypatch.setenv("HARNESS_SERVER_URL", url)
+
+    assert toy.run(model="alpha") == 2
+
+    assert "is no server address" in capsys.readouterr().err

@@ -77,14 +77,6 @@ def test_a_full_stderr_costs_nothing_but_its_messages(toy: Toy) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_ends_a_command_as_before(toy: Toy) -> None:
-    done = shell(toy, f"set -o pipefail; $H {RUN} $F | true")
-
-    assert done.returncode in (0, 130)
-    assert b"Traceback" not in done.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("io", "is_json"),
     rest_slow(
