@@ -142,6 +142,18 @@ def test_edited_verdicts_that_were_asked_are_read_anew(toy: Toy, stub: StubServe
     assert [(r["row"], r["value"], r["keys"]) for r in after if r["judge"] == "choice"] == known
 
 
+def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
+    toy: Toy, judged: Path, capsys: Lines
+) -> None:
+    edit_verdicts(judged)
+    (toy.home / "configs/judges/near.yaml").unlink()
+
+    assert toy.run("--judge", "far") == 0
+
+    assert "judge near: its verdicts are left out" in capsys.readouterr().err
+    assert "near" not in (judged / "scores.csv").read_text("utf-8")
+
+
 @pytest.mark.parametrize("kind", ["verdicts", "answer"])
 def test_reading_a_run_anew_mends_it(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     before = toy.bytes()

@@ -34,7 +34,6 @@ def stub() -> Iterator[StubServer]:
 
 
 def sent(stub: StubServer, api: Api, words: str = "Hello", **how: Any) -> dict[str, Any]:  # noqa: ANN401 - of a request, or `spec`
-    """The body of one call."""
     spec = how.pop("spec", {})
     list(hosted(api, stub.url, **spec).answer([request(words, **how)]))
     return stub.bodies[-1]

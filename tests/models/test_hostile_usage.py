@@ -33,7 +33,6 @@ def answered(
     values: Sequence[object],
     **changes: Any,  # noqa: ANN401 - of a request
 ) -> list[Response]:
-    """The responses of a server that reports the values under a name, each once."""
     left = iter(values)
     with HostileServer(lambda body: told(field, next(left))(body)) as stub:
         hostile = hosted(api, stub.url, key_env=None, attempts=1)

@@ -33,7 +33,6 @@ def requests(count: int) -> list[Request]:
 
 
 def answered(stub: StubProcess, folder: Path) -> tuple[dict[str, Response], float]:
-    """What is stored once all is asked, and the seconds it took."""
     spec = OpenAISpec(
         model="stub-model",
         base_url=stub.url,
