@@ -193,6 +193,7 @@ WRONG = [
     ('item,said\ntea,"[0.5, 0.5]"\n', SCORED, "2 numbers for 3 choices"),
     ('item,said\ntea,"{""a"": 1}"\n', SCORED, "the keys 'a' are neither 1, 2, 3 nor"),
     ("item,said\ntea,0.5\n", SCORED, "neither a list nor an object"),
+    (f"item,said\ntea,[1{' ' * 10_000}]\n", SCORED, "more than 10000"),
     ("item,said\ntea,open(1)\n", SCORED, "'open(1)' is neither a list nor an object"),
     ('item,said\ntea,"[""x"", 1, 2]"\n', SCORED, "'x' is not a number"),
     ("story,said\nx,1\n", BY_ID.replace("id: item", "prompt: story"), "neither its prompt nor"),
