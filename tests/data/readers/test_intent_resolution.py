@@ -253,6 +253,11 @@ def test_a_faulty_cell_is_named_with_its_line(
     assert fact in str(caught.value)
 
 
+def test_a_repeated_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"csv:2: id .* is of two rows"):
+        read(table(tmp_path, OWN, OTHER, OWN), None)
+
+
 @pytest.fixture(scope="module")
 def corrections() -> OverlaySpec:
     """The project's overlay."""
