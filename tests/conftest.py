@@ -28,8 +28,8 @@ PURE = {
 }
 """Folders and files of unit tests, below this one."""
 NOT_PURE = re.compile(
-    r"subprocess|multiprocessing|Stub(Server|Process)|HARNESS_DATA|import torch|from transformers"
-    r"|sklearn|MiniLM|needs\(|harness\.cli|toy: Toy"
+    r"subprocess|multiprocessing|Stub(Server|Process)|HARNESS_DATA|needs_data|import torch"
+    r"|from transformers|sklearn|MiniLM|needs\(|harness\.cli|toy: Toy"
 )
 """What a file of unit tests does not name: processes, servers, networks, data that was released."""
 

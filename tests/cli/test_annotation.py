@@ -5,6 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from support.toy import Lines
 
 from harness.analysis.sheets import labels_sheet
 from harness.cli import main
@@ -12,7 +13,6 @@ from harness.data.annotation import read_labels
 from harness.registry import Registry, shipped_home
 from harness.specs.sheets import AnnotationSpec
 
-Lines = pytest.CaptureFixture[str]
 LAYERS = ("hateful_layer", "target", "implicit_layer", "subtlety_layer", "implicit_props_layer")
 
 
@@ -74,7 +74,7 @@ def test_in_label_studio_a_step_shows_up_once_it_is_to_be_taken() -> None:
     assert found["implicit_props_layer"][1].get("choice") == "multiple"
 
 
-def test_filled_sheets_become_one_table_whose_agreement_is_told(
+def test_filled_sheets_have_one_agreement(
     sheets: list[Path], tmp_path: Path, capsys: Lines
 ) -> None:
     filled(sheets[0], [PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, IRONY, NON])
@@ -114,9 +114,7 @@ def test_a_label_that_cannot_be_is_an_error_with_its_line(
     assert "sheet-ann.csv:3" in message
 
 
-def test_blank_steps_are_missing_and_counted(
-    sheets: list[Path], tmp_path: Path, capsys: Lines
-) -> None:
+def test_blank_steps_are_missing(sheets: list[Path], tmp_path: Path, capsys: Lines) -> None:
     blank = ("HS", "Women", "Implicit HS", "Subtle", "")
     filled(sheets[0], [NON, blank, ("", "", "", "", ""), *[NON] * 5])
     out = str(tmp_path / "labels.csv")

@@ -50,9 +50,7 @@ def test_the_wrong_answers_are_shown_with_what_was_expected(judged: Toy, capsys:
     assert shown(judged, capsys, str(oracle), "--where", "wrong") == "0 of 12 items\n"
 
 
-def test_an_item_that_one_run_has_right_and_the_other_wrong_stands_once_with_both(
-    judged: Toy, capsys: Lines
-) -> None:
+def test_an_item_that_flips_between_runs_stands_once_with_both(judged: Toy, capsys: Lines) -> None:
     said = shown(judged, capsys, "--where", "flip", "--limit", "1")
 
     assert said.count("number 0.") == 1
@@ -73,9 +71,7 @@ def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen_of_80_columns(
         assert "shown (more: --limit N, --csv FILE)" in said[-1]
 
 
-def test_minimal_pairs_stand_under_each_other_with_the_stress_marked(
-    judged: Toy, capsys: Lines
-) -> None:
+def test_minimal_pairs_stand_together_with_the_stress_marked(judged: Toy, capsys: Lines) -> None:
     said = shown(judged, capsys, "--pairs", "--limit", "3")
 
     turns = [line.split(maxsplit=1)[1] for line in said.splitlines() if line.startswith("turn")]
@@ -106,9 +102,7 @@ def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
 
 
-def test_files_hold_all_answers_and_none_of_them_does_harm(
-    toy: Toy, tmp_path: Path, capsys: Lines
-) -> None:
+def test_files_hold_all_answers_without_harm(toy: Toy, tmp_path: Path, capsys: Lines) -> None:
     evil = "=HYPERLINK(1) \x1b[31m<script>alert(1)</script>"
     out = tmp_path / "x.csv"
     with StubServer(Script(replies={"": (evil,)})) as server, pytest.MonkeyPatch.context() as patch:
@@ -148,9 +142,7 @@ def test_choices_are_numbered_as_they_were_shown(asked: Toy, capsys: Lines) -> N
     assert "choice 1, right" not in lines
 
 
-def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
-    asked: Toy, capsys: Lines
-) -> None:
+def test_an_item_whose_answer_flips_by_order_shows_all_orders(asked: Toy, capsys: Lines) -> None:
     said = shown(asked, capsys, "--where", "flip", "--limit", "1")
 
     labels = [line.strip().partition("  ")[0] for line in said.splitlines()]
@@ -171,7 +163,7 @@ def test_an_item_whose_answer_depends_on_the_order_shows_all_orders(
         (("--group", "evn"), "'evn': no answer of these runs is of it; did you mean even?"),
     ],
 )
-def test_what_these_runs_do_not_have_is_told(
+def test_what_runs_lack_is_told(
     judged: Toy, capsys: Lines, words: tuple[str, ...], told: str
 ) -> None:
     run = str(judged.runs()[0])

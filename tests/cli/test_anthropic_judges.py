@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import SAMPLES, Toy
+from support.toy import SAMPLES, Lines, Toy
 
 from harness.storage.runs import read_table
 
@@ -54,9 +54,7 @@ def overall(toy: Toy, metric: str) -> set[float | None]:
     return {score.value for score in rows if (score.metric, score.group) == (metric, "all")}
 
 
-def test_a_rating_judge_reads_the_form_that_a_claude_fills_in(
-    claude: Toy, stub: StubServer
-) -> None:
+def test_a_rating_judge_reads_the_form_a_claude_fills_in(claude: Toy, stub: StubServer) -> None:
     assert claude.run("--variant", "base", "--judge", "stars") == 0
 
     assert overall(claude, "mean_rating") == {4.0}
@@ -89,9 +87,7 @@ def test_a_preference_judge_asks_a_claude_in_both_orders(claude: Toy, stub: Stub
     assert stub.stats()["requests"] == 2 * SAMPLES
 
 
-def test_the_key_stands_in_no_file_and_in_no_message(
-    claude: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_key_stands_in_no_file_or_message(claude: Toy, stub: StubServer, capsys: Lines) -> None:
     asking = ("--judge", "stars", "--allow-self-judge")
     claude.run("--variant", "base", *asking, model="claude")
     stub.script = Script(key="changed")

@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from time import sleep
 
 import pytest
@@ -106,6 +107,9 @@ def test_one_command_runs_several_models_on_several_tasks(toy: Toy, capsys: Line
         (["--prompts", "/nowhere"], ["--prompts /nowhere: no such folder"]),
         (["--limit", "0"], ["--limit"]),
         (["--limt", "3"], ["--limt", "--limit"]),
+        (["--executor", "dask"], ["--executor 'dask': give local or ray"]),
+        (["--ray-address", "h:1"], ["--ray-address h:1: is for --executor ray; add that"]),
+        (["--ray-workers", "2"], ["--ray-workers 2: is for --executor ray; add that"]),
     ],
 )
 def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
@@ -134,7 +138,6 @@ def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
         (["read", "abc", "--results", "/nowhere"], ["no run 'abc'", "harness list runs"]),
         (["judge", "abc", "--judge", "ngram-cosine"], ["no run 'abc'"]),
         (["leaderboard", "--results", "/nowhere"], ["no runs below /nowhere/runs"]),
-        (["rnu"], ["rnu"]),
     ],
 )
 def test_a_mistake_in_any_command_is_one_message_with_the_remedy(
@@ -187,7 +190,7 @@ def test_a_mistake_in_a_file_names_the_file_and_the_nearest_right_thing(
     ("content", "fact"),
     [(b"", "the file is empty"), (b'{"group": "caf\xe9"}', "not UTF-8"), (None, "cannot be read")],
 )
-def test_a_data_file_that_cannot_be_read_is_named(
+def test_an_unreadable_file_is_named(
     toy: Toy, capsys: Lines, content: bytes | None, fact: str
 ) -> None:
     folder = toy.folder / "data"
@@ -253,3 +256,10 @@ def test_the_version_is_printed(capsys: Lines) -> None:
 
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")
+def test_without_ray_a_run_says_what_to_install(toy: Toy, capsys: Lines) -> None:
+    assert toy.run("--executor", "ray") == 2
+    assert 'pip install -e ".[ray]"' in capsys.readouterr().err
+    assert toy.run("--executor", "local") == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import DECODINGS, PRICES, SAMPLES, Toy
+from support.toy import DECODINGS, PRICES, SAMPLES, Lines, Toy
 
 from harness.models.client.batches import BatchFiles, BatchRecord
 from harness.pipeline.preview import planned_requests
@@ -38,9 +38,7 @@ def sizes(stub: StubServer) -> list[int]:
 
 
 @pytest.mark.parametrize("model", ["alpha", "claude"])
-def test_a_run_in_batches_ends_in_the_bytes_of_one_without(
-    toy: Toy, stub: StubServer, model: str
-) -> None:
+def test_batches_end_in_the_bytes_of_none(toy: Toy, stub: StubServer, model: str) -> None:
     toy.run(model=model)
     without = toy.bytes()
     (toy.results / "calls").rename(toy.folder / "calls")
@@ -55,7 +53,7 @@ def test_a_run_in_batches_ends_in_the_bytes_of_one_without(
 
 
 def test_a_finished_run_in_batches_needs_no_server_to_name_its_model(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    toy: Toy, stub: StubServer, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
     assert toy.run("--batch", model="beta") == 0
@@ -83,9 +81,7 @@ def test_a_repeated_run_hands_nothing_in_and_asks_nothing(toy: Toy, stub: StubSe
     assert (toy.bytes(), stub.batches.log) == (before, log)
 
 
-def test_a_judge_asks_in_batches_and_its_model_apart_from_the_one_tested(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_judge_asks_in_batches_apart_from_the_model_tested(toy: Toy, stub: StubServer) -> None:
     toy.run("--variant", "base", model="alpha")
 
     assert toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--batch") == 0
@@ -97,12 +93,7 @@ def test_a_judge_asks_in_batches_and_its_model_apart_from_the_one_tested(
 
 @pytest.mark.parametrize("model", ["alpha", "claude"])
 def test_a_server_that_is_not_there_is_told_of_at_once(
-    toy: Toy,
-    stub: StubServer,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
+    toy: Toy, stub: StubServer, capsys: Lines, *, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.delenv("HARNESS_SERVER_URL")
     monkeypatch.delenv("CLAUDE_URL")
@@ -112,9 +103,7 @@ def test_a_server_that_is_not_there_is_told_of_at_once(
     assert f"harness: model {model}: no server at http://127.0.0.1:9" in capsys.readouterr().err
 
 
-def test_a_run_that_ends_while_a_batch_is_worked_on_is_gone_on_with(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_ends_within_a_batch_goes_on(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.batches.faults = {"GET /v1/batches/batch_1": ["401"]}
     assert toy.run("--variant", "base", "--batch", model="alpha") == 2
 
@@ -123,9 +112,7 @@ def test_a_run_that_ends_while_a_batch_is_worked_on_is_gone_on_with(
     assert "batch batch_1 (completed: " in capsys.readouterr().err
 
 
-def test_without_batch_a_run_is_told_of_batches_that_wait(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_told_of_batches_that_wait(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.batches.faults = {"GET /v1/batches/batch_1": ["401"]}
     toy.run("--variant", "base", "--batch", model="beta")
 
@@ -137,12 +124,7 @@ def test_without_batch_a_run_is_told_of_batches_that_wait(
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
 @pytest.mark.parametrize("model", ["oracle", "tiny-random"])
 def test_a_model_that_has_no_batches_is_refused_before_anything_is_asked(
-    toy: Toy,
-    stub: StubServer,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    model: str,
-    arguments: tuple[str, ...],
+    toy: Toy, stub: StubServer, capsys: Lines, *, model: str, arguments: tuple[str, ...]
 ) -> None:
     assert toy.run("--batch", "--judge", "choice", *arguments, model=model) == 2
 
@@ -152,9 +134,7 @@ def test_a_model_that_has_no_batches_is_refused_before_anything_is_asked(
     assert stub.batches.log == []
 
 
-def test_a_dry_run_is_the_same_with_and_without(
-    toy: Toy, stub: StubServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_is_the_same_with_and_without(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     told = []
     for batch in ((), ("--batch",)):
         assert toy.run("--dry-run", "--json", *batch, model="alpha") == 0
@@ -166,12 +146,7 @@ def test_a_dry_run_is_the_same_with_and_without(
 
 @pytest.mark.parametrize(("batch", "told"), [((), "paid again; add"), (("--batch",), "collected")])
 def test_a_dry_run_tells_of_calls_that_wait_in_a_batch(
-    toy: Toy,
-    stub: StubServer,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    batch: tuple[str, ...],
-    told: str,
+    toy: Toy, stub: StubServer, capsys: Lines, *, batch: tuple[str, ...], told: str
 ) -> None:
     plan = resolve(toy.space({"HARNESS_SERVER_URL": stub.url}), RunOptions("toy", "alpha")).plan
     keys = tuple(planned_requests(plan, cell)[0].key for cell in plan.cells[:5])
@@ -186,7 +161,7 @@ def test_a_dry_run_tells_of_calls_that_wait_in_a_batch(
 
 
 @pytest.mark.parametrize(("batch", "share"), [((), 1.0), (("--batch",), 0.5)])
-def test_a_call_in_a_batch_costs_its_share(
+def test_batched_calls_cost_less(
     toy: Toy, stub: StubServer, batch: tuple[str, ...], share: float
 ) -> None:
     toy.write("configs/prices.yaml", PRICES)

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from shutil import rmtree
 
 import pytest
@@ -16,7 +17,6 @@ from harness.cli import main
 from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}
-TWELVE = [f"a-model-with-a-long-name-{n}" for n in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
         (("--variant", "base,thing"), "no run has a variant 'thing'; did you mean think"),
     ],
 )
-def test_what_no_run_has_is_told(
+def test_what_none_has_is_told(
     ran: Toy, capsys: Lines, options: tuple[str, ...], told: str
 ) -> None:
     assert main(["leaderboard", "--results", str(ran.results), *options]) == 2
@@ -73,9 +73,7 @@ def test_what_no_run_has_is_told(
     assert told in capsys.readouterr().err
 
 
-def test_json_has_the_rows_of_the_file_and_of_a_variant_that_is_chosen(
-    ran: Toy, capsys: Lines
-) -> None:
+def test_json_has_the_rows_of_the_file_and_of_a_chosen_variant(ran: Toy, capsys: Lines) -> None:
     found = []
     for options in ((), ("--variant", "think"), ("--metrics",)):
         capsys.readouterr()
@@ -89,9 +87,7 @@ def test_json_has_the_rows_of_the_file_and_of_a_variant_that_is_chosen(
     assert chosen == [row for row in whole if row["variant"] == "think"]
 
 
-def test_the_file_has_the_digits_a_person_reads_and_that_of_the_run_has_all(
-    ran: Toy, capsys: Lines
-) -> None:
+def test_the_file_has_fewer_digits_than_that_of_the_run(ran: Toy, capsys: Lines) -> None:
     board(ran, capsys)
 
     shown = read_table(ran.results / "leaderboard.csv")
@@ -134,9 +130,7 @@ def test_variants_within_an_average_are_printed_on_request(toy: Toy, capsys: Lin
     ]
 
 
-def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_two_recipes_stand_in_two_tables_that_say_what_differs(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
     toy.run("--variant", "base", "--limit", "4")
     toy.edit("prompts/toy/base.user.j2", "What is said next?", "What comes next?")
@@ -150,10 +144,20 @@ def test_runs_of_two_recipes_stand_in_two_tables_that_say_what_differs(
     assert all("prompts" in title for title in titles if "4 samples" not in title)
 
 
+def copied(toy: Toy, count: int) -> Path:
+    """The one run, after it was written once more for each of so many models."""
+    [path] = toy.runs()
+    run = RunFolder(path)
+    file, rows = run.read(), run.read_rows()
+    for n in range(count):
+        other = replace(file, model=replace(file.model, name=f"a-model-with-a-long-name-{n}"))
+        copy = RunFolder(path.parents[1] / other.model.name / f"{n:016x}")
+        copy.write(other, rows, score_rows(other, rows))
+    return path
+
+
 @pytest.mark.slow
-def test_twelve_models_and_eight_variants_fit_a_terminal(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [f"cot{n}" for n in range(7, 1, -1)]
     for name in variants:
         toy.write(f"prompts/toy/{name}.user.j2", f"{{{{ story }}}} At {name}, what next?")
@@ -162,14 +166,7 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
     with StubServer(reply=lambda _: "yes 1") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run("--variant", ",".join([*variants, "base", "think"]), model="alpha")
-    [path] = toy.runs()
-    run = RunFolder(path)
-    file, rows = run.read(), run.read_rows()
-    for n, name in enumerate(TWELVE):
-        other = replace(file, model=replace(file.model, name=name))
-        copy = RunFolder(path.parents[1] / name / f"{n:016x}")
-        copy.write(other, rows, score_rows(other, rows))
-    rmtree(path)
+    rmtree(copied(toy, 12))
 
     code = (
         "import os, sys\nfrom harness.cli import main\nfor columns in ('80', '120'):\n"
@@ -183,10 +180,7 @@ def test_twelve_models_and_eight_variants_fit_a_terminal(
         assert max(map(len, shown)) <= columns
         heads = [line.split()[1:] for line in shown if line.startswith("model ")]
         assert len(heads) == blocks
-        assert [word for line in heads for word in line] == [
-            *sorted(variants),
-            *("base", "think"),
-        ]
+        assert [word for line in heads for word in line] == [*sorted(variants), *("base", "think")]
         assert sum(line.startswith("a-model") for line in shown) == 12 * blocks
 
 
@@ -197,13 +191,7 @@ def test_a_board_of_thirty_models_fits_one_screen_and_names_the_option_for_the_r
     with StubServer(reply=lambda _: "yes 1") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         toy.run("--variant", "base", model="alpha")
-    [path] = toy.runs()
-    run = RunFolder(path)
-    file, rows = run.read(), run.read_rows()
-    for n in range(29):
-        other = replace(file, model=replace(file.model, name=f"a-model-with-a-long-name-{n}"))
-        copy = RunFolder(path.parents[1] / other.model.name / f"{n:016x}")
-        copy.write(other, rows, score_rows(other, rows))
+    copied(toy, 29)
 
     shown = {}
     for options in ((), ("--all",)):

@@ -7,6 +7,7 @@ import pytest
 from support.packages import needs
 from support.stub_script import Script
 from support.stub_server import StubServer
+from support.toy import Lines
 from support.training_pairs import THINGS, about
 
 from harness.cli import main
@@ -39,9 +40,7 @@ def test_the_samples_made_can_be_read_again(
 
 
 @needs("torch", "safetensors")
-def test_impscore_train_reads_what_build_pairs_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_built_pairs_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines) -> None:
     source, out, recipe = (tmp_path / name for name in ("in.jsonl", "pairs.jsonl", "small.yaml"))
     lines = [
         {"group": "g", "fields": {"sentence": f"one wonders {about(thing, 'i', n)}"}}
@@ -70,9 +69,7 @@ def test_impscore_train_reads_what_build_pairs_writes(
     assert "sentences: 64 of 64 done" in told.err
 
 
-def test_a_chain_is_written_by_a_server_and_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chain_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     intentions = {"true_intention": ["Shut it."], "literal_intention": ["It is cold."]}
     fields = {"speaker": "Ann", "listener": "Bo", "context": "The window is open."}

@@ -51,9 +51,7 @@ def test_no_run_is_told_and_no_results_folder_is_a_mistake(toy: Toy, capsys: Lin
     assert f"no runs below {toy.results}/runs" in capsys.readouterr().err
 
 
-def test_what_is_missing_of_a_run_is_shown_and_listed(
-    toy: Toy, capsys: Lines, stub: StubServer
-) -> None:
+def test_what_a_run_lacks_is_shown_and_listed(toy: Toy, capsys: Lines, stub: StubServer) -> None:
     stub.script = Script(faults={"number 3": ("500",) * 9})
     toy.run("--variant", "base", model="alpha")
     capsys.readouterr()
@@ -68,10 +66,9 @@ def test_what_is_missing_of_a_run_is_shown_and_listed(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
-    [("oracel", "did you mean 'oracle'?"), ("zzzz", "`harness list` lists")],
+    ("name", "told"), [("oracel", "did you mean 'oracle'?"), ("zzzz", "`harness list` lists")]
 )
-def test_a_name_that_is_not_known_brings_no_list_of_all(
+def test_an_unknown_name_brings_no_list_of_all(
     toy: Toy, capsys: Lines, name: str, told: str
 ) -> None:
     assert toy.main("show", name) == 2
@@ -88,7 +85,7 @@ def test_a_name_that_is_not_known_brings_no_list_of_all(
         ("claude-3-sonnet", ["anthropic"]),
     ],
 )
-def test_list_shows_the_kind_of_a_model_and_what_it_still_takes(
+def test_a_model_is_listed_by_its_kind(
     toy: Toy, capsys: Lines, name: str, words: list[str]
 ) -> None:
     toy.main("list", "models")

@@ -1,6 +1,7 @@
 """Run folders that were changed or damaged by hand: reported, rebuilt, never believed."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,23 +39,32 @@ def edit_verdicts(folder: Path, judge: str = "near", value: float = 0.25) -> Non
     )
 
 
+BYTES: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "run cut": ("run.json", lambda old: old[:300]),
+    "run empty": ("run.json", lambda old: b""),
+    "run of another": ("run.json", lambda old: b"[]"),
+    "judge gone": ("run.json", lambda old: old.replace(b'"name": "far"', b'"name": "gone"')),
+    "recipe": ("run.json", lambda old: old.replace(b"|char-ngrams", b"")),
+    "planned": ("run.json", lambda old: old.replace(b'"planned": 24', b'"planned": 5')),
+    "answers cut": ("answers.parquet", lambda old: old[:-40]),
+    "answers empty": ("answers.parquet", lambda old: b""),
+    "scores": ("scores.csv", lambda old: old.replace(b",1.0,", b",0.5,")),
+    "scores of words": ("scores.csv", lambda old: b"\xff\xfe"),
+    "sums": (SUMS, lambda old: b"\x00not sums"),
+}
+GONE = {
+    "answers gone": "answers.parquet",
+    "verdicts gone": "verdicts.parquet",
+    "scores gone": "scores.csv",
+}
+
+
 def damage(folder: Path, kind: str) -> None:
-    run, answers, scores = (folder / n for n in ("run.json", "answers.parquet", "scores.csv"))
+    if kind in BYTES:
+        name, change = BYTES[kind]
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+        return
     match kind:
-        case "run cut":
-            run.write_bytes(run.read_bytes()[:300])
-        case "run empty":
-            run.write_bytes(b"")
-        case "run of another":
-            run.write_text("[]")
-        case "answers cut":
-            answers.write_bytes(answers.read_bytes()[:-40])
-        case "answers empty":
-            answers.write_bytes(b"")
-        case "answers gone":
-            answers.unlink()
-        case "verdicts gone":
-            (folder / "verdicts.parquet").unlink()
         case "row gone":
             stored_tables.edit(folder, "answers", lambda rows: rows[:3] + rows[4:])
         case "row twice":
@@ -69,22 +79,8 @@ def damage(folder: Path, kind: str) -> None:
             stored_tables.replace_text(folder, "answers", "answer", lambda text: f"Not {text}")
         case "reference":
             stored_tables.replace_text(folder, "samples", "cluster", lambda text: f"{text}x")
-        case "judge gone":
-            text = run.read_text("utf-8").replace('"name": "far"', '"name": "gone"')
-            run.write_text(text, "utf-8")
-        case "recipe":
-            run.write_text(run.read_text("utf-8").replace("|char-ngrams", ""), "utf-8")
-        case "planned":
-            text = run.read_text("utf-8").replace('"planned": 24', '"planned": 5')
-            run.write_text(text, "utf-8")
-        case "scores":
-            scores.write_text(scores.read_text("utf-8").replace(",1.0,", ",0.5,"), "utf-8")
-        case "scores gone":
-            scores.unlink()
-        case "scores of words":
-            scores.write_bytes(b"\xff\xfe")
-        case "sums":
-            (folder / SUMS).write_bytes(b"\x00not sums")
+        case _:
+            (folder / GONE[kind]).unlink()
 
 
 DAMAGED = (
@@ -101,7 +97,7 @@ DAMAGED = (
         [*DAMAGED, "scores", "scores gone", "scores of words", "sums"], kept=slice(None, None, 3)
     ),
 )
-def test_repeating_a_run_rebuilds_whatever_lies_in_its_folder(
+def test_repeating_a_run_rebuilds_its_folder(
     toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
     before = toy.bytes()
@@ -129,9 +125,7 @@ def test_verdicts_of_another_judge_than_is_named_are_left_out_until_it_judges_ag
     assert toy.bytes() == before
 
 
-def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_edited_verdicts_that_were_asked_are_read_anew(toy: Toy, stub: StubServer) -> None:
     assert toy.run("--judge", "choice", model="alpha") == 0
     [folder] = toy.runs()
     before, asked = toy.bytes(), stub.stats()["requests"]
@@ -148,10 +142,20 @@ def test_edited_verdicts_of_a_judge_that_asked_are_read_from_the_ledger(
     assert [(r["row"], r["value"], r["keys"]) for r in after if r["judge"] == "choice"] == known
 
 
-@pytest.mark.parametrize("kind", ["verdicts", "answer"])
-def test_reading_a_run_anew_mends_what_the_ledger_has(
-    toy: Toy, judged: Path, capsys: Lines, kind: str
+def test_verdicts_that_cannot_be_derived_are_left_out_and_told(
+    toy: Toy, judged: Path, capsys: Lines
 ) -> None:
+    edit_verdicts(judged)
+    (toy.home / "configs/judges/near.yaml").unlink()
+
+    assert toy.run("--judge", "far") == 0
+
+    assert "judge near: its verdicts are left out" in capsys.readouterr().err
+    assert "near" not in (judged / "scores.csv").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", ["verdicts", "answer"])
+def test_reading_a_run_anew_mends_it(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     before = toy.bytes()
     damage(judged, kind)
 
@@ -164,7 +168,7 @@ def test_reading_a_run_anew_mends_what_the_ledger_has(
 
 @pytest.mark.parametrize("kind", DAMAGED)
 @pytest.mark.parametrize("command", ["judge", "read", "compare", "agree"])
-def test_no_command_believes_a_changed_run(
+def test_changes_are_refused(
     toy: Toy, judged: Path, capsys: Lines, *, command: str, kind: str
 ) -> None:
     if command == "read" and kind in ("verdicts", "verdicts of no number", "answer"):
@@ -188,9 +192,7 @@ def test_no_command_believes_a_changed_run(
 
 
 @pytest.mark.parametrize("kind", ["scores", "scores gone", "scores of words", "sums"])
-def test_the_leaderboard_computes_changed_scores_anew(
-    toy: Toy, judged: Path, capsys: Lines, kind: str
-) -> None:
+def test_changed_scores_are_computed_anew(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     main(["leaderboard", "--results", str(toy.results)])
     whole = (toy.results / "leaderboard.csv").read_bytes()
     damage(judged, kind)
@@ -222,7 +224,7 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     assert "oracle" not in table
 
 
-def test_scores_that_are_whole_stand_where_verdicts_were_edited(
+def test_whole_scores_stand_where_verdicts_were_edited(
     toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     edit_verdicts(judged)
@@ -232,7 +234,7 @@ def test_scores_that_are_whole_stand_where_verdicts_were_edited(
     assert "verdicts.parquet: changed since" in capsys.readouterr().err
 
 
-def test_no_table_is_believed_where_the_sums_of_a_run_were_removed(
+def test_no_table_is_believed_without_the_sums_of_a_run(
     toy: Toy, judged: Path, capsys: Lines
 ) -> None:
     toy.run(model="literal")
@@ -260,9 +262,7 @@ def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)
 
 
-def test_a_leaderboard_of_a_task_without_runs_says_that(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
+def test_a_board_of_a_task_without_runs_says_that(toy: Toy, judged: Path, capsys: Lines) -> None:
     words = ["leaderboard", "--results", str(toy.results), "--task"]
 
     assert main([*words, "ishate_implicit"]) == 2
@@ -271,9 +271,7 @@ def test_a_leaderboard_of_a_task_without_runs_says_that(
     assert "did you mean toy?" in capsys.readouterr().err
 
 
-def test_a_text_in_place_of_ratings_is_told_in_one_short_line(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
+def test_a_text_in_place_of_ratings_is_told_shortly(toy: Toy, judged: Path, capsys: Lines) -> None:
     path = toy.folder / "README.md"
     path.write_text("# Pragmatics\n\nA text, and more.\n", "utf-8")
     capsys.readouterr()

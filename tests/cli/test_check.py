@@ -54,7 +54,7 @@ def test_a_hosted_model_is_asked_with_yes_alone(toy: Toy, capsys: Lines) -> None
         (("model", "oracle"), "is a control"),
     ],
 )
-def test_what_cannot_be_tried_is_a_mistake_of_the_user(
+def test_what_cannot_be_tried_is_a_mistake(
     arguments: Sequence[str], fact: str, capsys: Lines
 ) -> None:
     assert main(["check", *arguments]) == 2
@@ -129,7 +129,7 @@ def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
         (lambda asked: Response(asked.key, ("a",)), set(), "its modes are frozenset()"),
     ],
 )
-def test_a_broken_rule_of_a_model_is_reported(
+def test_a_bad_model_is_told(
     reply: Callable[[Request], Response], modes: set[Mode], fact: str
 ) -> None:
     model = ScriptedModel("m", reply, modes=frozenset(modes))

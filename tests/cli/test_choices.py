@@ -10,7 +10,6 @@ from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Lines, Toy
 
 from harness.cli import main
 from harness.pipeline.score import all_scores
-from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import RunFolder, ScoreRow, read_table
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
@@ -30,11 +29,6 @@ def value(rows: Sequence[ScoreRow], metric: str, variant: str = "all", group: st
     [row] = [r for r in rows if (r.score.metric, r.score.variant, r.score.group) == wanted]
     assert row.score.value is not None
     return row.score.value
-
-
-def lines(toy: Toy) -> list[SampleRecord]:
-    [folder] = toy.runs()
-    return RunFolder(folder).read_rows()
 
 
 @pytest.mark.parametrize("way", ["logprob", "top_logprobs", "written"])
@@ -151,9 +145,7 @@ def test_a_dry_run_shows_the_very_strings_that_are_scored(toy: Toy, capsys: Line
     assert not toy.results.exists()
 
 
-def test_a_dry_run_counts_a_neutral_prompt_once_for_a_model_and_not_for_written_answers(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_a_dry_run_counts_a_neutral_prompt_once_for_scored_answers(toy: Toy, capsys: Lines) -> None:
     scored, written = (dry(toy, capsys, "--answers", way) for way in ("logprob", "written"))
 
     steps = [(part["variant"], part["step"], part["choices"] != []) for part in scored]
@@ -197,7 +189,7 @@ def test_what_was_chosen_is_kept_for_each_pool(toy: Toy) -> None:
         ("random", []),
     ],
 )
-def test_a_run_that_does_not_heed_what_is_asked_is_told_of_once(
+def test_a_heedless_run_is_told_of_once(
     toy: Toy, model: str, words: list[str], capsys: Lines
 ) -> None:
     for command in (

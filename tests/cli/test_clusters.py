@@ -80,7 +80,7 @@ def test_a_cluster_is_in_one_shard_of_each_split_and_its_samples_stay_together()
         (("1/2", "--dry-run"), "not with --batch or --dry-run"),
     ],
 )
-def test_what_is_no_shard_or_goes_with_none_is_refused(
+def test_what_is_no_shard_is_refused(
     toy: Toy, words: tuple[str, ...], told: str, capsys: Lines
 ) -> None:
     assert toy.run("--shard", *words) == 2
@@ -89,9 +89,7 @@ def test_what_is_no_shard_or_goes_with_none_is_refused(
 
 
 @pytest.mark.parametrize("count", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7))])
-def test_shards_in_any_order_end_in_the_bytes_of_one_run(
-    toy: Toy, stub: StubServer, count: int
-) -> None:
+def test_shards_in_any_order_equal_one_run(toy: Toy, stub: StubServer, count: int) -> None:
     assert toy.run(*JUDGED, model="alpha") == 0
     whole, asked = files(toy), stub.stats()["answered"]
     other = results(toy, "shards")
@@ -105,9 +103,7 @@ def test_shards_in_any_order_end_in_the_bytes_of_one_run(
     assert stub.stats()["answered"] == 2 * asked
 
 
-def test_shards_of_other_machines_are_copied_and_calls_made_twice_count_once(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_shards_are_copied_and_calls_made_twice_count_once(toy: Toy, stub: StubServer) -> None:
     assert toy.main("run", "--task", "quiz", "--model", "alpha", "--answers", "written") in (0, 1)
     given = ("--task", "quiz", "--model", "alpha", "--answers", "written")
     assert toy.run(*JUDGED, model="alpha") == 0
@@ -160,7 +156,7 @@ def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
 
 
 @pytest.mark.slow
-def test_a_bundle_of_merged_shards_that_made_the_same_calls_is_derived_again(
+def test_a_bundle_of_shards_of_equal_calls_is_derived(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     with_shared_prompts(toy)
@@ -200,9 +196,7 @@ def test_shards_with_different_answers_to_one_prompt_are_whole_when_run_on_the_m
     assert f"{asked} calls are not stored" in said
 
 
-def test_shards_of_own_folders_stay_within_a_budget_where_both_have_the_earlier_calls(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_shards_of_own_folders_stay_within_a_budget_together(toy: Toy, stub: StubServer) -> None:
     cap = 0.0008
     assert toy.run("--judge", "near", "--variant", "base", model="alpha") == 0
     earlier = [*toy.results.glob("calls/alpha/*")]
@@ -225,7 +219,7 @@ def paid(segments: Iterable[Path]) -> float:
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
 
 
-def test_a_merge_that_misses_calls_counts_them_and_writes_nothing(
+def test_a_merge_that_misses_calls_writes_nothing(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     toy.run("--shard", "1/3", "--variant", "base", model="alpha")
@@ -364,9 +358,7 @@ def slurm_script(toy: Toy, *, serves: bool = False) -> Path:
 
 
 @pytest.mark.slow
-def test_the_slurm_script_of_the_page_submits_its_shards_and_the_merge(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_the_slurm_script_submits_its_shards_and_the_merge(toy: Toy, stub: StubServer) -> None:
     path, variables = slurm_script(toy), program_of_harness(toy)
     log = toy.folder / "log"
     program(toy.folder / "bin/sbatch", f'#!/bin/bash\nprintf "%s\\n" "$@" - >> "{log}"\necho 71\n')

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Annotated
 
 import pytest
+from support.toy import Lines
 
 from harness.cli import main
 from harness.cli.app import BELOW, TOP
@@ -42,9 +43,7 @@ def test_a_narrowed_record_keeps_the_defaults_of_its_other_fields() -> None:
 
 
 @pytest.mark.parametrize("entries", [TOP, BELOW])
-def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
-    entries: dict[str, tuple[str, str]],
-) -> None:
+def test_every_command_fits_and_leads_to_a_function(entries: dict[str, tuple[str, str]]) -> None:
     places = [place.split(":") for place, _ in entries.values() if place]
     modules = {module: import_module(f"harness.cli.{module}") for module, _ in places}
 
@@ -52,9 +51,7 @@ def test_every_line_in_the_list_of_commands_fits_and_leads_to_a_function(
     assert [about for _, about in entries.values() if len(about) > 63] == []
 
 
-def test_help_fits_80_columns_and_calls_values_by_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_fits_80_columns_and_has_words(monkeypatch: pytest.MonkeyPatch, capsys: Lines) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("", *TOP, *BELOW):
         main([*name.split(), "--help"])
@@ -70,11 +67,14 @@ def test_help_fits_80_columns_and_calls_values_by_words(
     assert wanted - {" ".join(line.split()) for line in lines} == set()
 
 
-def test_there_are_26_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--help"])
-    short = capsys.readouterr().out
-    main(["--help-all"])
-    whole = capsys.readouterr().out
+def helps(capsys: Lines, *words: str) -> list[str]:
+    codes = [(main([*words, way]), capsys.readouterr().out) for way in ("--help", "--help-all")]
+    assert {code for code, _ in codes} == {0}
+    return [text for _, text in codes]
+
+
+def test_there_are_26_commands_in_groups(capsys: Lines) -> None:
+    short, whole = helps(capsys)
 
     assert len(TOP) == 26
     assert [name for name in TOP if f"\n  {name} " not in whole] == []
@@ -91,29 +91,22 @@ def test_there_are_26_commands_in_groups(capsys: pytest.CaptureFixture[str]) -> 
         (["schema", "task"], "No such command 'schema'; did you mean show schema?"),
     ],
 )
-def test_a_mistyped_command_is_a_mistake_of_the_user(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistyped_command_is_a_mistake(words: list[str], said: str, capsys: Lines) -> None:
     assert main(words) == ExitCode.USER_MISTAKE
 
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", *TOP, *BELOW])
-def test_a_help_fits_a_screen_and_names_the_rest(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_help_fits_a_screen(name: str, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     main([*name.split(), "--help"])
 
     assert len(capsys.readouterr().out.splitlines()) <= 24
 
 
-def test_rare_options_are_in_the_whole_help(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["run", "--help"])
-    short = capsys.readouterr().out
-    main(["run", "--help-all"])
-    whole = capsys.readouterr().out
+def test_rare_options_are_in_the_whole_help(capsys: Lines) -> None:
+    short, whole = helps(capsys, "run")
 
     assert "--ray-address" not in short
     assert "--ray-address" in whole

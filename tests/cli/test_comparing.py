@@ -137,9 +137,7 @@ def test_the_main_finding_is_printed_first_and_the_table_named(ran: Toy, capsys:
     assert said[-1] == f"wrote {len(rows(table))} rows to {table}"
 
 
-def test_one_run_tells_its_gaps_and_its_intentions_with_its_responses(
-    ran: Toy, capsys: Lines
-) -> None:
+def test_one_run_tells_its_gaps_and_intentions_by_responses(ran: Toy, capsys: Lines) -> None:
     capsys.readouterr()
 
     assert compare(ran, run_of(ran, "toy", "oracle")) == 0
@@ -173,7 +171,7 @@ def test_samples_in_one_run_alone_are_told_and_make_the_code_one(ran: Toy, capsy
     assert "4 samples of run" in capsys.readouterr().err
 
 
-def test_missing_verdicts_are_told_and_make_the_code_one(
+def test_missing_verdicts_are_told(
     ran: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with StubServer(reply=lambda _: "neither") as stub:
@@ -191,7 +189,7 @@ def test_missing_verdicts_are_told_and_make_the_code_one(
     [("", "begins 4 runs"), ("zzz", "no run 'zzz'")],
     ids=["empty", "unknown"],
 )
-def test_a_run_that_is_not_there_is_told_and_nothing_is_written(
+def test_no_run_is_told_and_none_written(
     ran: Toy, capsys: Lines, second: str, message: str
 ) -> None:
     assert compare(ran, run_of(ran, "toy", "oracle"), second) == 2
@@ -248,9 +246,7 @@ def test_a_gate_has_exit_codes_of_its_own(toy: Toy, tmp_path: Path, capsys: Line
     assert "base by near: pass: every answer is the same, word for word" in capsys.readouterr().out
 
 
-def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_a_gate_that_cannot_tell_says_what_it_would_have_seen(toy: Toy, capsys: Lines) -> None:
     for limit in ("6", "4"):
         assert toy.run("--variant", "base", "--limit", limit) == 0
     names = [path.name for path in toy.runs()]
@@ -261,9 +257,7 @@ def test_a_gate_that_cannot_tell_says_which_drop_it_would_have_seen(
     assert "gate: inconclusive" in out
 
 
-def test_one_screen_has_the_main_differences_and_says_what_the_rest_is(
-    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_screen_has_the_main(toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     toy.main(
         "run", "--task", "quiz", "--model", "first,random", "--variant", "order0,order1,hinted"

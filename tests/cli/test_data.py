@@ -59,9 +59,7 @@ def cached(toy: Toy) -> Path:
     return toy.folder / "cache/data/toys/toy.jsonl"
 
 
-def test_fetched_data_lies_in_the_cache_with_its_licence_told_and_is_used_by_runs(
-    source: Toy, capsys: Lines
-) -> None:
+def test_fetched_data_lies_in_the_cache_and_is_used_by_runs(source: Toy, capsys: Lines) -> None:
     assert data(source, "fetch", "toys") == 0
 
     out, err = capsys.readouterr()
@@ -91,7 +89,7 @@ def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
     ],
     ids=["another hash", "not found", "no server"],
 )
-def test_what_is_not_the_stated_file_is_not_kept(
+def test_no_other_file_is_kept(
     source: Toy, capsys: Lines, *, old: str, new: str, fact: str
 ) -> None:
     source.edit("configs/data/toys.yaml", old, new)
@@ -126,9 +124,7 @@ def test_check_tells_the_state_of_each_file_and_how_to_get_what_is_missing(
     assert [part["state"] for part in json.loads(capsys.readouterr().out)] == [state]
 
 
-def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
-    toy: Toy, capsys: Lines, stub: StubServer
-) -> None:
+def test_a_row_without_a_value_has_no_rank(toy: Toy, capsys: Lines, stub: StubServer) -> None:
     stub.reply = lambda _: "neither"
     for model in ("oracle", "literal"):
         toy.run("--variant", "base", "--judge", "choice", model=model)
@@ -151,7 +147,7 @@ def test_a_row_without_a_value_has_no_rank_and_the_judge_is_said_to_be_unheard(
         (("--task", "toy", "--variant", "base"), "rank  model   value"),
     ],
 )
-def test_the_leaderboard_prints_what_is_asked_for_and_writes_all(
+def test_a_board_prints_the_chosen(
     toy: Toy, capsys: Lines, chosen: tuple[str, ...], head: str
 ) -> None:
     toy.run("--variant", "base,think")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.hate_rows import run_of, text
 from support.packages import needs
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
@@ -20,7 +20,7 @@ MAP = """
     label: {column: verdict, classes: {hateful: ["1"], benign: ["0"]}}
     keep: {target: aimed_at}
 """
-Lines = pytest.CaptureFixture[str]
+COLUMNS = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
 
 
 def table(path: Path, *, flagged: int, shift: float = 0.0) -> Path:
@@ -50,37 +50,29 @@ def ran(toy: Toy) -> Toy:
     return toy
 
 
-def test_drift_of_two_tables_is_found_with_one_alarm_for_all_tests(
-    tmp_path: Path, capsys: Lines
-) -> None:
+def test_drift_of_two_tables_has_one_alarm_for_all_tests(tmp_path: Path, capsys: Lines) -> None:
     old = table(tmp_path / "may.csv", flagged=12)
     new = table(tmp_path / "june.csv", flagged=45, shift=0.4)
-    columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
     out = tmp_path / "drift.csv"
 
-    assert main(["drift", str(old), str(new), *columns, "--alarm", "-o", str(out)]) == 1
+    assert main(["drift", str(old), str(new), *COLUMNS, "--alarm", "-o", str(out)]) == 1
 
     said = capsys.readouterr().out
     assert "june.csv less may.csv" in said
     assert "drift beyond chance in 4 of 4 tests" in said
     with out.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["what"], row["group"]) for row in rows] == [
-        ("implicitness", "all"),
-        ("flagged", "all"),
-        ("flagged", "a"),
-        ("flagged", "b"),
-    ]
+    found = [f"{row['what']} {row['group']}" for row in rows]
+    assert found == ["implicitness all", "flagged all", "flagged a", "flagged b"]
     assert float(rows[1]["change"]) == pytest.approx(33 / 60)
-    assert main(["drift", str(old), str(old), *columns, "--alarm", "--json"]) == 0
+    assert main(["drift", str(old), str(old), *COLUMNS, "--alarm", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["drift"] is False
 
 
 def test_drift_of_two_runs_compares_hits_and_false_alarms(ran: Toy, capsys: Lines) -> None:
-    where = ("--results", str(ran.results), "--home", str(ran.home))
     runs = ("hate_speech/oracle", "hate_speech/constant-no")
 
-    assert main(["drift", *runs, "--by", "target", *where, "--json"]) == 0
+    assert ran.main("drift", *runs, "--by", "target", "--json") == 0
 
     rows = json.loads(capsys.readouterr().out)["rows"]
     found = {(row["what"], row["group"]): row for row in rows}
@@ -90,15 +82,10 @@ def test_drift_of_two_runs_compares_hits_and_false_alarms(ran: Toy, capsys: Line
 
 
 def test_a_card_says_what_was_run_rates_and_limits(ran: Toy, capsys: Lines) -> None:
-    where = ("--results", str(ran.results), "--home", str(ran.home))
     out = ran.folder / "card.md"
 
-    assert (
-        main(
-            ["rates", "--card", "hate_speech/constant-no", "--by", "target", *where, "-o", str(out)]
-        )
-        == 0
-    )
+    options = ("--by", "target", "-o", str(out))
+    assert ran.main("rates", "--card", "hate_speech/constant-no", *options) == 0
 
     page = out.read_text("utf-8")
     assert page.startswith("# Moderation card: constant-no on hate\\_speech")
@@ -119,32 +106,15 @@ def test_a_card_says_what_was_run_rates_and_limits(ran: Toy, capsys: Lines) -> N
         (("may.csv", "no-such-run"), "no-such-run is no file"),
         (("may.csv", "may.csv", "--flag", "topic", "--implicitness", "score"), "write 1, yes"),
         (("may.csv", "may.csv", "--implicitness", "topic"), "no number"),
-        (
-            (
-                "may.csv",
-                "may.csv",
-                "--flag",
-                "removed",
-                "--implicitness",
-                "score",
-                "--by",
-                "topics",
-            ),
-            "did you mean topic",
-        ),
+        (("may.csv", "may.csv", *COLUMNS[:-1], "topics"), "did you mean topic"),
     ],
 )
 def test_what_cannot_be_compared_is_said(
-    tmp_path: Path,
-    words: tuple[str, ...],
-    said: str,
-    capsys: Lines,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, words: tuple[str, ...], said: str, capsys: Lines
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    table(tmp_path / "may.csv", flagged=12)
+    path = str(table(tmp_path / "may.csv", flagged=12))
 
-    assert main(["drift", *words]) == 2
+    assert main(["drift", *(path if word == "may.csv" else word for word in words)]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -174,13 +144,11 @@ def test_a_card_at_a_wanted_rate_is_of_all_texts(tmp_path: Path, capsys: Lines) 
 
 @pytest.mark.slow
 def test_a_card_explains_its_rates_and_names_the_programs_samples(toy: Toy, capsys: Lines) -> None:
-    where = ("--results", str(toy.results), "--home", str(toy.home))
     assert toy.main("run", "--task", "hate_speech", "--model", "constant-no") == 0
     out = toy.folder / "card.md"
 
-    by = ("--by", "target,group,target_kind")
-
-    assert main(["rates", "--card", "hate_speech/constant-no", *by, *where, "-o", str(out)]) == 0
+    options = ("--by", "target,group,target_kind", "-o", str(out))
+    assert toy.main("rates", "--card", "hate_speech/constant-no", *options) == 0
 
     page = out.read_text("utf-8")
     assert "| Data | the task's own samples, hate\\_speech.jsonl (sha256 " in page
@@ -198,7 +166,6 @@ def test_a_card_explains_its_rates_and_names_the_programs_samples(toy: Toy, caps
 
 @needs("sklearn")
 def test_a_card_of_a_classifier_speaks_of_no_prompt(ran: Toy, capsys: Lines) -> None:
-    where = ("--results", str(ran.results), "--home", str(ran.home))
     table = (ran.folder / "mine.csv").read_text("utf-8").replace("Text", "Post")
     (ran.folder / "train.csv").write_text(table, "utf-8")
     ran.write(
@@ -211,30 +178,24 @@ def test_a_card_of_a_classifier_speaks_of_no_prompt(ran: Toy, capsys: Lines) -> 
     assert ran.main("train", "grams", *task, "--data", str(ran.folder / "train.csv")) == 0
     assert ran.main("run", *task, "--model", "grams", *data) == 0
 
-    assert main(["rates", "--card", "hate_speech/grams", *where, "-o", str(out)]) == 0
+    assert ran.main("rates", "--card", "hate_speech/grams", "-o", str(out)) == 0
 
     page = out.read_text("utf-8")
     assert "| Texts | 80, read as they are, without a prompt |" in page
     assert "this prompt" not in page
 
 
-def test_drift_tells_of_how_many_texts_each_rate_is(tmp_path: Path, capsys: Lines) -> None:
-    old = table(tmp_path / "may.csv", flagged=12)
-    columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
-
-    assert main(["drift", str(old), str(old), *columns]) == 0
-
-    [line] = [one for one in capsys.readouterr().out.splitlines() if one.startswith("topic: a")]
-    assert line.split()[2:6] == ["0.200", "30", "0.200", "30"]
-
-
-def test_drift_of_tables_fits_80_columns(tmp_path: Path, capsys: Lines) -> None:
+def test_drift_tells_of_how_many_texts_each_rate_is_in_80_columns(
+    tmp_path: Path, capsys: Lines
+) -> None:
     old, new = (table(tmp_path / f"{n}.csv", flagged=12, shift=0.1) for n in ("may", "june"))
-    columns = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
 
-    assert main(["drift", str(old), str(new), *columns]) == 0
+    assert main(["drift", str(old), str(new), *COLUMNS]) == 0
 
-    rows = capsys.readouterr().out.splitlines()[1:6]
+    lines = capsys.readouterr().out.splitlines()
+    [line] = [one for one in lines if one.startswith("topic: a")]
+    assert line.split()[2:6] == ["0.200", "30", "0.200", "30"]
+    rows = lines[1:6]
     assert rows[0].split()[:3] == ["of", "old", "n"]
     assert max(map(len, rows)) <= 80
 
@@ -265,7 +226,7 @@ def test_drift_that_could_not_be_tested_is_not_called_no_drift(
     assert json.loads(capsys.readouterr().out)["drift"] is None
 
 
-def test_flags_that_a_table_holds_as_numbers_are_read(
+def test_flags_in_numbers_are_read(
     tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A column of 1 and 0 with blank cells becomes 1.0 and 0.0 where pandas writes it."""
@@ -274,12 +235,8 @@ def test_flags_that_a_table_holds_as_numbers_are_read(
         lines = [f"{name} {n},{cells[n % 3]},{n or 'nan'}" for n in range(60)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,gone,score", *lines]), "utf-8")
 
-    assert (
-        main(
-            ["drift", "may.csv", "june.csv", "--implicitness", "score", "--flag", "gone", "--json"]
-        )
-        == 0
-    )
+    columns = ("--implicitness", "score", "--flag", "gone")
+    assert main(["drift", "may.csv", "june.csv", *columns, "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)["rows"]
     [row] = [r for r in told if r["what"] == "flagged"]
@@ -288,9 +245,7 @@ def test_flags_that_a_table_holds_as_numbers_are_read(
     assert [r["n_old"] for r in told if r["what"] == "implicitness"] == [59]
 
 
-def test_drift_of_two_runs_by_a_column_that_was_not_kept_reads_both_files(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_drift_of_two_runs_by_a_column_not_kept_reads_both_files(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/tables/mine.yaml", MAP.replace("keep: {target: aimed_at}", ""))
     for tag in ("may", "june"):
         lines = [f"{tag} text {n} x{n}.,{n % 2},{'ab'[n // 2 % 2]}" for n in range(80)]
@@ -298,15 +253,14 @@ def test_drift_of_two_runs_by_a_column_that_was_not_kept_reads_both_files(
         path.write_text("\n".join(["body,verdict,aimed_at", *lines]), "utf-8")
         options = ("--data", str(path), "--map", "mine", "--scorer", "none", "--tag", tag)
         assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *options) == 0
-    where = ("--results", str(toy.results), "--home", str(toy.home))
-    words = ("drift", "hate_speech/constant-no@may", "hate_speech/constant-no@june", *where)
+    words = ("drift", "hate_speech/constant-no@may", "hate_speech/constant-no@june")
     capsys.readouterr()
 
-    assert main([*words, "--by", "aimed_at", "--json"]) == 0
+    assert toy.main(*words, "--by", "aimed_at", "--json") == 0
 
     assert {"a", "b"} <= {row["group"] for row in json.loads(capsys.readouterr().out)["rows"]}
     (toy.folder / "june.csv").unlink()
-    assert main([*words, "--by", "aimed_at"]) == 2
+    assert toy.main(*words, "--by", "aimed_at") == 2
     said = capsys.readouterr().err
     assert "june.csv" in said
     assert "keep:" in said

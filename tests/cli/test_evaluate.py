@@ -22,22 +22,19 @@ def asked(stub: StubServer) -> Counter[str]:
     return Counter(body["model"] for body in stub.bodies)
 
 
-def test_a_run_names_the_judges_of_the_task_and_warns_once_of_samples_in_place_of_data(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_a_run_names_its_judges_and_warns_once_of_samples_for_data(toy: Toy, capsys: Lines) -> None:
     assert toy.run() == 0
 
     out, err = capsys.readouterr()
     assert "judges of task toy: near" in err
     assert " near " in out
+    assert "groups and more metrics: harness leaderboard --metrics" in out
     assert err.count("WARNING") == 1
     rows = read_table(toy.runs()[0] / "scores.csv")
     assert {row.signature.split("|")[1].rpartition(":")[0] for row in rows} == {"data:sample"}
 
 
-def test_a_mistake_in_one_of_several_models_is_told_before_the_first_is_asked(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_mistake_in_one_model_is_told_before_another_is_asked(toy: Toy, stub: StubServer) -> None:
     toy.edit("configs/models/beta.yaml", "kind: openai", "kind: openia")
 
     assert toy.run("--variant", "base", model="alpha,beta") == 2
@@ -123,9 +120,7 @@ def test_a_wider_run_asks_only_for_the_rest(
     assert (before, stub.stats()["requests"] - before) == counts
 
 
-def test_a_changed_judge_prompt_asks_the_judge_anew_and_never_the_model(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_changed_judge_prompt_asks_the_judge_anew_alone(toy: Toy, stub: StubServer) -> None:
     toy.run("--variant", "base", *CHOICE, model="alpha")
     pack = toy.folder / "pack/judges"
     pack.mkdir(parents=True)
@@ -162,7 +157,7 @@ def test_offline_a_model_left_to_its_server_is_the_one_whose_answers_are_stored(
     assert "whose answers are stored" in capsys.readouterr().err
 
 
-def test_offline_a_model_with_answers_of_two_is_to_be_named(
+def test_offline_two_models_need_a_name(
     toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with StubServer() as stub:
@@ -177,9 +172,7 @@ def test_offline_a_model_with_answers_of_two_is_to_be_named(
 
 
 @pytest.mark.parametrize("command", ["read", "judge"])
-def test_a_run_named_by_its_path_brings_its_own_results_folder(
-    toy: Toy, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_brings_its_results(toy: Toy, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     toy.run("--variant", "base")
     judge = ("--judge", "near") if command == "judge" else ()
     monkeypatch.chdir(toy.folder / "home")
@@ -187,18 +180,8 @@ def test_a_run_named_by_its_path_brings_its_own_results_folder(
     assert main([command, str(toy.runs()[0]), *judge, "--home", str(toy.home)]) == 0
 
 
-def test_a_run_names_the_command_that_prints_groups_and_more_metrics(
-    toy: Toy, capsys: Lines
-) -> None:
-    toy.run("--variant", "base")
-
-    assert "groups and more metrics: harness leaderboard --metrics" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("models", "boards"), [("oracle", 0), ("oracle,literal", 1)])
-def test_a_run_of_several_models_ends_with_their_joint_table(
-    toy: Toy, capsys: Lines, models: str, boards: int
-) -> None:
+def test_several_models_end_in_a_table(toy: Toy, capsys: Lines, models: str, boards: int) -> None:
     toy.run("--variant", "base", "--limit", "4")
     capsys.readouterr()
 
@@ -218,9 +201,7 @@ def test_a_run_of_several_models_ends_with_their_joint_table(
         ("toy/base.user.j2", []),
     ],
 )
-def test_a_prompt_pack_that_overrides_nothing_is_told_of(
-    toy: Toy, capsys: Lines, file: str, words: list[str]
-) -> None:
+def test_a_pack_of_no_use_is_told_of(toy: Toy, capsys: Lines, file: str, words: list[str]) -> None:
     (toy.folder / "pack/toy").mkdir(parents=True)
     (toy.folder / "pack" / file).write_text("{{ story }}")
 
@@ -233,9 +214,7 @@ def test_a_prompt_pack_that_overrides_nothing_is_told_of(
     assert (replaced in err) == (not words)
 
 
-def test_a_further_judge_never_asks_the_model_and_ends_in_the_bytes_of_judging_at_once(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_further_judge_ends_in_the_bytes_of_judging_at_once(toy: Toy, stub: StubServer) -> None:
     toy.run("--variant", "base", model="alpha")
     before = asked(stub)
 
@@ -250,9 +229,7 @@ def test_a_further_judge_never_asks_the_model_and_ends_in_the_bytes_of_judging_a
 
 
 @pytest.mark.parametrize("command", ["run", "judge"])
-def test_no_model_judges_itself_unasked(
-    toy: Toy, stub: StubServer, command: str, capsys: Lines
-) -> None:
+def test_no_model_judges_itself(toy: Toy, stub: StubServer, command: str, capsys: Lines) -> None:
     toy.run("--variant", "base", model="umpire")
     start = ("--variant", "base") if command == "run" else (str(toy.runs()[0]),)
     model = ("--task", "toy", "--model", "umpire") if command == "run" else ()
@@ -262,9 +239,7 @@ def test_no_model_judges_itself_unasked(
     assert toy.main(command, *start, *model, *CHOICE, "--allow-self-judge") == 0
 
 
-def test_a_judge_asked_through_another_model_stands_beside_itself(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_judge_by_another_model_stands_beside(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.run("--variant", "base", *CHOICE, model="alpha")
     toy.run("--variant", "base", *CHOICE, "--judge-model", "beta", model="alpha")
 
@@ -318,7 +293,7 @@ def test_a_reply_that_cannot_be_read_stays_and_the_ways_on_are_named(
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_a_judge_can_be_tried_dry_on_a_stored_run(
+def test_a_judge_can_be_tried_dry(
     toy: Toy, stub: StubServer, capsys: Lines, *, is_json: bool
 ) -> None:
     toy.run("--variant", "base", model="alpha")
@@ -333,9 +308,7 @@ def test_a_judge_can_be_tried_dry_on_a_stored_run(
     assert (toy.bytes(), stub.stats()["requests"]) == (before, requests)
 
 
-def test_repeating_and_reading_a_run_change_nothing_and_ask_nothing(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_repeating_and_reading_change_nothing(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.run("--judge", "near", *CHOICE, model="alpha")
     before, requests = toy.bytes(), stub.stats()["requests"]
 
@@ -346,9 +319,7 @@ def test_repeating_and_reading_a_run_change_nothing_and_ask_nothing(
     assert (toy.bytes(), stub.stats()["requests"]) == (before, requests)
 
 
-def test_reading_with_another_cut_lists_what_changes_and_writes_nothing(
-    toy: Toy, capsys: Lines, stub: StubServer
-) -> None:
+def test_reading_by_another_cut_lists_changes(toy: Toy, capsys: Lines, stub: StubServer) -> None:
     stub.reply = lambda _: "never\n\nyes yes yes yes"
     toy.run("--variant", "base", model="alpha")
     before = toy.bytes()
@@ -381,26 +352,27 @@ def test_reading_tells_how_many_questions_would_be_worded_otherwise(
     assert (said in capsys.readouterr().err) == (count > 0)
 
 
-def test_a_judge_without_its_key_is_told_before_the_model_is_asked(
-    toy: Toy, stub: StubServer, capsys: Lines
+@pytest.mark.parametrize(
+    ("file", "old", "new", "facts"),
+    [
+        (
+            *("models/umpire", "key_env: null", "key_env: UMPIRE_KEY"),
+            [
+                "judge choice: the environment variable UMPIRE_KEY is not set",
+                *("configs/models/umpire.yaml", "--judge-model"),
+            ],
+        ),
+        ("judges/near", "accept: right", "accept: rihgt", ["'rihgt'"]),
+    ],
+)
+def test_a_judge_without_its_key_or_a_reference_is_told_before_the_model_is_asked(
+    toy: Toy, stub: StubServer, capsys: Lines, *, file: str, old: str, new: str, facts: list[str]
 ) -> None:
-    toy.edit("configs/models/umpire.yaml", "key_env: null", "key_env: UMPIRE_KEY")
+    toy.edit(f"configs/{file}.yaml", old, new)
 
-    assert toy.run(*CHOICE, model="alpha") == 2
+    assert toy.run("--judge", "choice,near", model="alpha") == 2
     err = capsys.readouterr().err
-    assert "judge choice: the environment variable UMPIRE_KEY is not set" in err
-    assert "configs/models/umpire.yaml" in err
-    assert "--judge-model" in err
-    assert stub.stats()["requests"] == 0
-
-
-def test_a_judge_that_lacks_a_reference_is_told_before_the_model_is_asked(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
-    toy.edit("configs/judges/near.yaml", "accept: right", "accept: rihgt")
-
-    assert toy.run(model="alpha") == 2
-    assert "'rihgt'" in capsys.readouterr().err
+    assert [fact for fact in facts if fact not in err] == []
     assert stub.stats()["requests"] == 0
 
 
@@ -411,9 +383,7 @@ def test_several_models_give_a_list_of_json_objects(toy: Toy, capsys: Lines) -> 
 
 
 @pytest.mark.parametrize("more", ["", "--dry-run", "--shard 1/2", "stored"])
-def test_a_judge_of_another_task_is_refused_with_those_that_fit(
-    toy: Toy, capsys: Lines, more: str
-) -> None:
+def test_a_judge_of_another_task_is_refused(toy: Toy, capsys: Lines, more: str) -> None:
     words = "run --task intent_resolution --model oracle --limit 4"
     if more == "stored":
         assert toy.main(*words.split()) == 0

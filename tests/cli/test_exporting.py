@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy, isolated
+from support.toy import Lines, Toy, isolated
 
 from harness.cli import main
 from harness.storage.runs import read_table
@@ -73,9 +73,7 @@ def test_a_record_of_every_eval_ever_has_headlines_and_what_is_missing(judged: T
     assert (details["score"], details["uncertainty"]["num_samples"]) == (row.score.value, 10)
 
 
-def test_exporting_twice_gives_the_same_bytes_and_other_endings_are_refused(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exports_have_the_same_bytes_and_one_ending(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
 
     first, second = (exported(toy, "inspect", name="@last", to=f"{n}.json") for n in range(2))

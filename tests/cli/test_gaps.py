@@ -27,9 +27,7 @@ def test_each_reason_is_told_with_its_commonest_message_and_its_remedy(
     assert f"no answer to judge: {told}" in capsys.readouterr().err
 
 
-def test_a_judge_whose_replies_failed_is_told_likewise(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_failed_replies_of_a_judge_are_told(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = Script(replies={"": ("1",)}, faults={"yes 3": ("500",) * 9})
 
     assert toy.run("--variant", "base", "--judge", "choice") == 1
@@ -39,9 +37,7 @@ def test_a_judge_whose_replies_failed_is_told_likewise(
     assert "answered 500: scripted fault 500; gave up after attempt 2 of 2" in err
 
 
-def test_json_run_json_and_progress_hold_what_is_missing(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_json_and_progress_hold_what_is_missing(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = Script(faults={"number 3": ("500",) * 9})
     toy.run("--variant", "base", "--json", model="alpha")
 
@@ -53,9 +49,7 @@ def test_json_run_json_and_progress_hold_what_is_missing(
     assert "answers of alpha, step 1: 10 of 12 stored, 2 failed\n" in err
 
 
-def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_cut_answers_are_told_with_their_limit(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = Script(faults={"": ("finish=length",) * 9})
     toy.run("--variant", "base", model="alpha")
 
@@ -65,9 +59,7 @@ def test_answers_that_were_cut_are_told_with_the_limit_and_where_it_is_set(
     assert f"{told} in tasks/toy.yaml" in capsys.readouterr().out
 
 
-def test_a_cut_answer_is_the_tasks_to_lengthen_not_the_judges_that_reads_it(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_cut_answer_is_the_tasks_to_lengthen(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = Script(replies={"": ("the capital of",)}, faults={"": ("finish=length",) * 99})
     told = ("--task", "quiz", "--model", "alpha", "--answers", "written")
 
@@ -78,9 +70,7 @@ def test_a_cut_answer_is_the_tasks_to_lengthen_not_the_judges_that_reads_it(
     assert "configs/judges" not in err
 
 
-def test_a_run_that_ends_early_names_the_models_that_were_not_run(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_run_that_ends_early_names_the_rest(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.edit("configs/models/beta.yaml", "base_url_env: HARNESS_SERVER_URL", "base_url_env: NONE")
 
     assert toy.run("--variant", "base", model="alpha,beta,umpire,oracle") == 2

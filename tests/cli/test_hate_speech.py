@@ -52,10 +52,7 @@ RATED = [(f"Text number {n}.", str(1 + n % 5), str(n % 20 / 10)) for n in range(
 @pytest.mark.parametrize(
     ("model", "fact"),
     [
-        (
-            "always",
-            "nearly every text is flagged, whatever its kind (TPR 1.000, FPR 1.000, AUC",
-        ),
+        ("always", "nearly every text is flagged, whatever its kind (TPR 1.000, FPR 1.000, AUC"),
         ("never", "nearly no text is flagged, whatever its kind (TPR 0.000, FPR 0.000, AUC"),
         ("oracle", ""),
         ("constant-yes", ""),
@@ -73,9 +70,7 @@ def test_a_constant_answer_sounds_the_alarm_once_but_for_controls_that_are_meant
     assert [fact in line for line in alarms] == ([True] if fact else [])
 
 
-def test_alarms_of_one_model_on_several_data_name_the_data(
-    toy: Toy, scorer: str, capsys: Lines
-) -> None:
+def test_alarms_on_several_data_name_the_data(toy: Toy, scorer: str, capsys: Lines) -> None:
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), RATED)
     toy.write("configs/models/always.yaml", "{about: a, kind: scripted, policy: constant-yes}")
     run(toy, scorer, model="always")
@@ -197,13 +192,9 @@ def test_data_that_does_not_fit_is_refused_with_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("No, I can't help with that", "refused"),
-        ("yes and no", "unparsed"),
-    ],
+    ("said", "reason"), [("No, I can't help with that", "refused"), ("yes and no", "unparsed")]
 )
-def test_what_is_no_answer_is_missing_by_its_reason_and_never_a_no(
+def test_no_answer_is_missing_and_never_no(
     toy: Toy, said: str, reason: str, stub: StubServer
 ) -> None:
     stub.reply = lambda prompt: said

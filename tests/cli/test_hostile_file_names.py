@@ -1,15 +1,13 @@
 """Names of files that no table, path or signature can hold are refused before any call."""
 
 import pytest
-from support.toy import FILES, Toy
+from support.toy import FILES, Lines, Toy
 
 NAMES = ("a|b", "|", "a\tb", "a\nb", "a\x1b[2Jb", "a:b", "a\u2028b", "a\x7f")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_judge_of_a_name_that_no_signature_can_hold_is_told_before_a_call(
-    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_judge_of_such_a_name_is_told_before_a_call(toy: Toy, capsys: Lines, name: str) -> None:
     toy.write(f"configs/judges/{name}.yaml", FILES["configs/judges/near.yaml"])
 
     assert toy.run("--judge", name) == 2
@@ -21,9 +19,7 @@ def test_a_judge_of_a_name_that_no_signature_can_hold_is_told_before_a_call(
 
 @pytest.mark.parametrize("name", ["a|b", "a\nb", "a\x1b[2Jb"])
 @pytest.mark.parametrize("kind", ["tasks", "configs/models"])
-def test_a_task_or_model_of_such_a_name_is_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], *, kind: str, name: str
-) -> None:
+def test_such_a_task_or_model_is_told(toy: Toy, capsys: Lines, *, kind: str, name: str) -> None:
     known = "tasks/toy.yaml" if kind == "tasks" else "configs/models/alpha.yaml"
     toy.write(f"{kind}/{name}.yaml", (toy.home / known).read_text("utf-8"))
     task, model = (name, "oracle") if kind == "tasks" else ("toy", name)
@@ -34,15 +30,7 @@ def test_a_task_or_model_of_such_a_name_is_told(
 
 
 def test_names_of_letters_marks_and_other_scripts_pass(toy: Toy) -> None:
-    for name in (
-        "a.b-c_d+1",
-        "\u00fcber",
-        "\u5224\u65ad",
-        "two words",
-        "a=b",
-        "-a",
-        "x" * 200,
-    ):
+    for name in ("a.b-c_d+1", "\u00fcber", "\u5224\u65ad", "two words", "a=b", "-a", "x" * 200):
         toy.write(f"configs/judges/{name}.yaml", FILES["configs/judges/near.yaml"])
 
         assert toy.run("--judge", name) == 0

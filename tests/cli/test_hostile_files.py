@@ -1,11 +1,13 @@
-"""Tables, ratings, logs and sample sets of strangers: each is read, or is one message."""
+"""Tables, ratings, logs, samples and blank answers: each is read, or is one message."""
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 from support import stored_tables
-from support.toy import Toy
+from support.stub_server import StubServer
+from support.toy import Lines, Toy
 
 from harness.cli import main
 
@@ -69,7 +71,7 @@ SAMPLES: dict[str, tuple[list[dict[str, object]], int]] = {
 }
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> bool:
+def told(capsys: Lines) -> bool:
     """Whether the command ended in a message, and in no traceback."""
     err = capsys.readouterr().err
     return "Traceback" not in err and "harness: " in err and "\x1b" not in err
@@ -77,9 +79,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> bool:
 
 @pytest.mark.parametrize("command", ["profile", "impscore score"])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_that_is_none_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, name: str, command: str
-) -> None:
+def test_no_table_is_told(tmp_path: Path, capsys: Lines, *, name: str, command: str) -> None:
     (path := tmp_path / name).write_bytes(TABLES[name])
     out = ["--column", "text", "-o", str(tmp_path / "out")]
 
@@ -89,9 +89,7 @@ def test_a_table_that_is_none_is_told(
 
 
 @pytest.mark.parametrize("kind", ["interval", "nominal", "ordinal"])
-def test_ratings_of_any_number_are_read_or_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_ratings_of_any_number_are_read_or_told(toy: Toy, capsys: Lines, kind: str) -> None:
     toy.run("--variant", "base")
     [folder] = toy.runs()
     ids = stored_tables.samples(folder)
@@ -124,9 +122,7 @@ def test_raters_who_rated_different_items_are_no_crash(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_log_that_is_none_is_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_log_that_is_none_is_told(toy: Toy, capsys: Lines, name: str) -> None:
     (path := toy.folder / "log.jsonl").write_bytes(LOGS[name])
 
     assert toy.main("import", str(path), "--task", "quiz", "--model", "z") == 2
@@ -135,9 +131,7 @@ def test_a_log_that_is_none_is_told(
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_set_is_read_or_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_sample_set_is_read_or_told(toy: Toy, capsys: Lines, name: str) -> None:
     changes, code = SAMPLES[name]
     text = "".join(json.dumps(STORY | change) + "\n" for change in changes)
     toy.write("tasks/samples/toy.jsonl", text)
@@ -148,3 +142,18 @@ def test_a_sample_set_is_read_or_told(
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
     assert "\x1b" not in captured.err + captured.out
+
+
+@pytest.mark.parametrize("answer", ["\u200b\u200d\ufeff", "\x00\x07\x1b", "\u3164 \u2800"])
+@pytest.mark.parametrize("judge", ["near", "choice"])
+def test_a_run_of_answers_that_show_nothing_has_no_value(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, answer: str, judge: str
+) -> None:
+    with StubServer(reply=lambda prompt: "1" if "Judge" in prompt else answer) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        code = toy.run("--variant", "base", "--judge", judge, model="alpha")
+
+    with (toy.runs()[0] / "scores.csv").open(encoding="utf-8") as file:
+        [row, *_] = csv.DictReader(file)
+    assert (code, row["value"], row["n"]) == (1, "", "0")
+    assert int(row["missing_empty"]) > 0

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 
@@ -17,9 +17,7 @@ def nested(depth: int, kind: str = "[") -> str:
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("key", ["fields", "provenance", "unheard", "id"])
-def test_a_sample_that_nests_is_told_by_its_line(
-    toy: Toy, capsys: pytest.CaptureFixture[str], *, depth: int, key: str
-) -> None:
+def test_a_sample_that_nests_is_told(toy: Toy, capsys: Lines, *, depth: int, key: str) -> None:
     line = f'{{"group": "a", "references": {{}}, "{key}": {nested(depth, "{")}}}'
     toy.write("tasks/samples/toy.jsonl", line)
 
@@ -29,9 +27,7 @@ def test_a_sample_that_nests_is_told_by_its_line(
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_a_table_whose_cells_nest_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], depth: int
-) -> None:
+def test_a_table_whose_cells_nest_is_told(tmp_path: Path, capsys: Lines, depth: int) -> None:
     path = tmp_path / "texts.jsonl"
     path.write_text(f'{{"text": "Hello.", "more": {nested(depth)}}}\n', "utf-8")
 
@@ -42,9 +38,7 @@ def test_a_table_whose_cells_nest_is_told(
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_a_run_folder_that_nests_is_damaged(
-    toy: Toy, capsys: pytest.CaptureFixture[str], depth: int
-) -> None:
+def test_a_run_folder_that_nests_is_damaged(toy: Toy, capsys: Lines, depth: int) -> None:
     toy.run()
     [folder] = toy.runs()
     (folder / "run.json").write_text(
@@ -57,9 +51,7 @@ def test_a_run_folder_that_nests_is_damaged(
 
 
 @pytest.mark.parametrize("depth", [100_000])
-def test_a_stored_call_that_nests_is_a_damaged_record(
-    toy: Toy, capsys: pytest.CaptureFixture[str], depth: int
-) -> None:
+def test_a_stored_call_that_nests_is_a_damaged_record(toy: Toy, capsys: Lines, depth: int) -> None:
     toy.run()
     [segment] = toy.results.glob("calls/*/*.jsonl")
     line = f'{{"key": "k", "time": 1, "response": {nested(depth)}, "x": {nested(depth)}}}\n'
@@ -81,9 +73,7 @@ def test_a_stored_call_that_nests_is_a_damaged_record(
         '{{"a": {0}}}',
     ],
 )
-def test_an_import_that_nests_is_told(
-    toy: Toy, capsys: pytest.CaptureFixture[str], *, depth: int, text: str
-) -> None:
+def test_an_import_that_nests_is_told(toy: Toy, capsys: Lines, *, depth: int, text: str) -> None:
     path = toy.folder / "log.jsonl"
     path.write_text(text.format(nested(depth)), "utf-8")
 
@@ -93,9 +83,7 @@ def test_an_import_that_nests_is_told(
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_an_export_of_ratings_that_nests_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], depth: int
-) -> None:
+def test_an_export_of_ratings_that_nests_is_told(tmp_path: Path, capsys: Lines, depth: int) -> None:
     path = tmp_path / "export.json"
     text = f'[{{"data": {{"sample_id": {nested(depth)}}}, "annotations": {nested(depth)}}}]'
     path.write_text(text, "utf-8")

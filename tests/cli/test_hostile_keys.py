@@ -1,8 +1,8 @@
-"""A key that was written where the name of its variable belongs is not put on any screen."""
+"""Models with a key in place of its variable, or with no address: told, the key unseen."""
 
 import pytest
 from support.each import each
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 KEYS = ["sk-live-2718281828", "hf_Abcdefghijklmn", "deadbeefcafe0123deadbeef"]
 
@@ -20,8 +20,8 @@ KEYS = ["sk-live-2718281828", "hf_Abcdefghijklmn", "deadbeefcafe0123deadbeef"]
         ["show", "models", "mine"],
     ],
 )
-def test_no_command_prints_a_key_that_was_written_as_key_env(
-    toy: Toy, capsys: pytest.CaptureFixture[str], key: str, arguments: list[str]
+def test_a_key_as_key_env_is_hidden(
+    toy: Toy, capsys: Lines, key: str, arguments: list[str]
 ) -> None:
     text = f"kind: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nkey_env: {key}\n"
     toy.write("configs/models/mine.yaml", text)
@@ -31,3 +31,14 @@ def test_no_command_prints_a_key_that_was_written_as_key_env(
     out, err = capsys.readouterr()
     assert out + err != ""
     assert key not in out + err
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://h:abc/v1", f"http://{'a' * 5_000}/v1"])
+def test_a_wrong_address_is_told_once(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: Lines, url: str
+) -> None:
+    monkeypatch.setenv("HARNESS_SERVER_URL", url)
+
+    assert toy.run(model="alpha") == 2
+
+    assert "is no server address" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 from support.each import each
 from support.hostile import ESCAPES, HostileServer, with_parts
 from support.stub_script import Script
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.cli.app import outcome
@@ -22,7 +22,7 @@ def obeyed(text: str) -> set[str]:
 
 
 def test_a_judge_models_server_that_names_itself_in_escapes_shows_none(
-    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(replies={"Judge": ("1",)})
     with HostileServer(with_parts(model=f"m{ESCAPES}"), script=script) as stub:
@@ -37,9 +37,7 @@ def test_a_judge_models_server_that_names_itself_in_escapes_shows_none(
     assert [obeyed(text) for text in (*capsys.readouterr(), *tables)] == [set()] * 4
 
 
-def test_scores_stored_with_escapes_by_an_earlier_version_are_shown_without(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_escapes_of_an_earlier_version_are_not_shown(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
     scores = toy.runs()[0] / "scores.csv"
     scores.write_text(scores.read_text("utf-8").replace("|near:", f"|near{ESCAPES}:"), "utf-8")
@@ -63,9 +61,7 @@ def test_scores_stored_with_escapes_by_an_earlier_version_are_shown_without(
         lambda: outcome(lambda: dict[str, int]()[ESCAPES]),
     ],
 )
-def test_nothing_that_is_put_on_a_screen_holds_an_escape(
-    put: object, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_that_is_put_on_a_screen_holds_an_escape(put: object, capsys: Lines) -> None:
     assert callable(put)
     put()
 
@@ -74,7 +70,7 @@ def test_nothing_that_is_put_on_a_screen_holds_an_escape(
     assert obeyed(out + err) == set()
 
 
-def test_a_message_of_a_library_holds_no_escape(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_of_a_library_holds_no_escape(capsys: Lines) -> None:
     main(["list"])
 
     logging.getLogger("harness.models.client").warning("batch %s: odd", ESCAPES)

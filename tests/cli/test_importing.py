@@ -1,25 +1,22 @@
 """The command `import`: what it prints, its exit code, and the commands that go on from there."""
 
 import csv
-import os
 from pathlib import Path
 
 import pytest
 from msgspec import json
 from support import posed_files
 from support.each import rest_slow
+from support.packages import DATA, needs_data
 from support.posed_files import write
 from support.quiz import Quiz
 from support.rated_files import Desk, answered
+from support.toy import Lines
 
 from harness.cli import main
 from harness.registry import Registry, shipped_home
 from harness.specs.data import CellSpec
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 MODELS = ("gpt2", "tk-instruct-3b-def-pos", "flan-t5-base", "flan-t5-xl", "text-ada-001")
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/option_probabilities.csv"
 
@@ -50,9 +47,7 @@ def test_the_exit_code_tells_whether_anything_is_missing(desk: Desk, lost: int, 
     assert bring(desk) == code
 
 
-def test_it_prints_what_it_found_and_where_the_ratings_are(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_prints_what_it_found_and_where_the_ratings_are(desk: Desk, capsys: Lines) -> None:
     desk.put("in.json", answered()[1:])
 
     bring(desk)
@@ -62,9 +57,7 @@ def test_it_prints_what_it_found_and_where_the_ratings_are(
     assert f"ratings {desk.results / 'ratings' / 'topical_chat.csv'}" in said
 
 
-def test_json_holds_folder_counts_and_ratings(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_holds_folder_counts_and_ratings(desk: Desk, capsys: Lines) -> None:
     desk.put("in.json", answered()[1:])
 
     assert bring(desk, "--json") == 1
@@ -75,9 +68,7 @@ def test_json_holds_folder_counts_and_ratings(
     assert told["ratings"].endswith("topical_chat.csv")
 
 
-def test_a_mistake_is_one_message_and_code_2(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_message_and_code_2(desk: Desk, capsys: Lines) -> None:
     desk.put("in.json", "{}")
 
     assert bring(desk) == 2
@@ -85,9 +76,7 @@ def test_a_mistake_is_one_message_and_code_2(
     assert capsys.readouterr().err.startswith("harness: in.json: of no layout known here")
 
 
-def test_an_imported_run_stands_on_the_leaderboard(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_imported_run_stands_on_the_leaderboard(desk: Desk, capsys: Lines) -> None:
     desk.put("in.json", answered())
     bring(desk)
 
@@ -102,9 +91,7 @@ def take(quiz: Quiz, *arguments: str) -> int:
     return quiz.main("import", *given, *arguments)
 
 
-def test_rows_without_an_answer_are_counted_by_file(
-    quiz: Quiz, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_without_an_answer_are_counted_by_file(quiz: Quiz, capsys: Lines) -> None:
     rows = [posed_files.answered(0), posed_files.answered(1) | {"distribution": ""}]
 
     take(quiz, str(write(quiz.folder / "in.csv", *rows)))
@@ -115,10 +102,7 @@ def test_rows_without_an_answer_are_counted_by_file(
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["base", "cot2"])
 def test_replies_to_a_task_whose_levels_ask_twice_in_one_conversation_are_imported(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    level: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines, level: str
 ) -> None:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     lines = (shipped_home() / "tasks/samples/intent_resolution.jsonl").read_bytes().splitlines()
@@ -141,7 +125,7 @@ def test_replies_to_a_task_whose_levels_ask_twice_in_one_conversation_are_import
 
 
 def test_the_example_of_a_column_map_is_what_its_file_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
 ) -> None:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
@@ -167,7 +151,7 @@ def golden(model: str) -> dict[str, CellSpec]:
 @needs_data
 @pytest.mark.parametrize("model", rest_slow(MODELS, kept=1))
 def test_stored_probabilities_give_the_published_accuracies(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: str, tmp_path: Path, capsys: Lines
 ) -> None:
     released = Path(DATA or "", "hu2022/model_data").glob(f"*_{model}_*.csv")
     files = sorted(str(path) for path in released if "_no-story_" not in path.name)

@@ -9,7 +9,7 @@ import sys
 import pytest
 from support.each import rest_slow
 from support.impscore_heads import random_head, random_scorer
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
@@ -49,7 +49,7 @@ def cells(text: str, column: str) -> list[str]:
 
 
 def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
-    home: Toy, capfd: pytest.CaptureFixture[str]
+    home: Toy, capfd: Lines
 ) -> None:
     assert impscore(home, "score", "texts.csv", "--column", "text") == 1
 
@@ -65,7 +65,7 @@ def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_scores_go_to_a_file_of_the_kind_its_name_says(
-    ending: str, home: Toy, capfd: pytest.CaptureFixture[str]
+    ending: str, home: Toy, capfd: Lines
 ) -> None:
     out = home.folder / f"new/out.{ending}"
 
@@ -75,12 +75,6 @@ def test_scores_go_to_a_file_of_the_kind_its_name_says(
 
     rows = json.loads(capfd.readouterr().out)["rows"]
     assert [row["value"] for row in rows] == EXPECTED
-
-
-def test_plain_lines_are_texts(home: Toy, capfd: pytest.CaptureFixture[str]) -> None:
-    assert impscore(home, "score", "lines.txt", "--as", "i") == 1
-
-    assert cells(capfd.readouterr().out, "text") == ["It is cold.", "", "Nice."]
 
 
 @pytest.mark.parametrize(
@@ -103,9 +97,7 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
     assert [row["value"] for row in json.loads(done.stdout)["rows"]] == expected
 
 
-def test_a_column_of_mixed_types_is_flagged_row_by_row(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_of_mixed_types_is_flagged_row_by_row(home: Toy, capfd: Lines) -> None:
     assert impscore(home, "score", "mixed.jsonl", "--json") == 1
 
     found = json.loads(capfd.readouterr().out)
@@ -115,9 +107,7 @@ def test_a_column_of_mixed_types_is_flagged_row_by_row(
     assert found["summary"]["scorer"] == SIGNATURE
 
 
-def test_json_with_a_file_prints_the_summary_alone(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_json_with_a_file_prints_the_summary_alone(home: Toy, capfd: Lines) -> None:
     out = home.folder / "out.csv"
 
     impscore(home, "score", "mixed.jsonl", "--json", "-o", str(out))
@@ -145,28 +135,19 @@ def test_json_with_a_file_prints_the_summary_alone(
     ],
 )
 def test_a_mistake_is_told_before_anything_is_encoded(
-    command: str,
-    file: str,
-    options: list[str],
-    message: str,
-    home: Toy,
-    capfd: pytest.CaptureFixture[str],
+    command: str, file: str, options: list[str], message: str, home: Toy, capfd: Lines
 ) -> None:
-    code = main(
-        [
-            *("impscore", command, str(home.home / file), "--scorer", "random"),
-            *("--home", str(home.home), *options),
-        ]
-    )
+    path, named = str(home.home / file), ("--scorer", "random", "--home", str(home.home))
 
+    assert main(["impscore", command, path, *named, *options]) == 2
     err = capfd.readouterr().err
-    assert (code, "encoded" in err) == (2, False)
+    assert "encoded" not in err
     assert message in err
 
 
 @pytest.mark.parametrize("spelling", ["texts.csv", "configs/../texts.csv", "link.csv"])
 def test_the_file_that_is_read_is_never_written_over(
-    spelling: str, home: Toy, capfd: pytest.CaptureFixture[str]
+    spelling: str, home: Toy, capfd: Lines
 ) -> None:
     (home.home / "link.csv").symlink_to(home.home / "texts.csv")
     before = (home.home / "texts.csv").read_bytes()
@@ -177,15 +158,12 @@ def test_the_file_that_is_read_is_never_written_over(
     assert "is the file that is read; choose another -o" in capfd.readouterr().err
 
 
-def test_a_text_is_encoded_once_in_all_commands(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_is_encoded_once_in_all_commands(home: Toy, capfd: Lines) -> None:
     impscore(home, "score", "texts.csv")
     first = capfd.readouterr()
-
     assert impscore(home, "score", "texts.csv") == 1
-
     again = capfd.readouterr()
+
     assert (again.out, "encoded" in again.err) == (first.out, False)
     assert "texts: 5 of 5 encoded" in first.err
 
@@ -198,12 +176,7 @@ def test_a_text_is_encoded_once_in_all_commands(
     ],
 )
 def test_what_the_scorer_was_trained_on_is_counted_and_told(
-    command: str,
-    file: str,
-    options: list[str],
-    told: str,
-    home: Toy,
-    capfd: pytest.CaptureFixture[str],
+    command: str, file: str, options: list[str], told: str, home: Toy, capfd: Lines
 ) -> None:
     home.write("graded.csv", "implicit,explicit\na,x\nb,c\n")
 
@@ -215,9 +188,12 @@ def test_what_the_scorer_was_trained_on_is_counted_and_told(
     assert len([line for line in err.splitlines() if told in line]) == 1
 
 
-def test_of_a_scorer_that_does_not_tell_nobody_knows_what_it_was_trained_on(
-    home: Toy, capfd: pytest.CaptureFixture[str]
+def test_plain_lines_are_texts_and_nobody_knows_what_a_scorer_that_does_not_tell_was_trained_on(
+    home: Toy, capfd: Lines
 ) -> None:
+    assert impscore(home, "score", "lines.txt", "--as", "i") == 1
+    assert cells(capfd.readouterr().out, "text") == ["It is cold.", "", "Nice."]
+
     impscore(home, "score", "lines.txt", "--json")
 
     out, err = capfd.readouterr()
@@ -230,27 +206,19 @@ GRADED = (
 )
 
 
-def test_eval_prints_a_table_of_what_the_file_has(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_prints_a_table_of_what_the_file_has(home: Toy, capfd: Lines) -> None:
     home.write("graded.jsonl", GRADED)
 
     assert impscore(home, "evaluate", "graded.jsonl") == 0
 
     out = capfd.readouterr().out
     assert out.startswith(f"{SIGNATURE} on ")
-    first, second = out.strip().split("\n\n")
-    assert [line.split()[0] for line in first.splitlines()[2:]] == [
-        *("tau", "rho", "ordered", "ends", "pairs"),
-    ]
-    assert [line.split()[0] for line in second.splitlines()[2:]] == [
-        *("implicit", "explicit", "pair", "negative"),
-    ]
+    heads = [[line.split()[0] for line in part.splitlines()[2:]] for part in out.split("\n\n")[:2]]
+    assert heads[0] == ["tau", "rho", "ordered", "ends", "pairs"]
+    assert heads[1] == ["implicit", "explicit", "pair", "negative"]
 
 
-def test_eval_with_a_sentence_without_a_score_says_so(
-    home: Toy, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_with_a_sentence_without_a_score_says_so(home: Toy, capfd: Lines) -> None:
     home.write("graded.jsonl", GRADED + '{"topic": "c", "levels": ["x", ""]}')
 
     assert impscore(home, "evaluate", "graded.jsonl", "--json") == 1

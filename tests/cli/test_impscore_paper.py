@@ -11,6 +11,7 @@ from support.each import each
 from support.impscore_heads import random_head
 from support.stub_script import Script
 from support.stub_server import StubServer
+from support.toy import Lines
 
 from harness.cli import main
 from harness.implicitness.pairs import read_pairs
@@ -59,7 +60,7 @@ def built(
 def test_sentences_of_a_source_become_pairs_that_training_reads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Lines,
     *,
     name: str,
     column: str,
@@ -107,7 +108,7 @@ def test_a_refusal_is_no_counterpart_of_a_text_for_moderation(
 def test_a_chat_model_writes_sets_that_eval_reads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Lines,
     *,
     job: str,
     field: str,
@@ -115,9 +116,8 @@ def test_a_chat_model_writes_sets_that_eval_reads(
     reference: str,
 ) -> None:
     save_head(random_head(), tmp_path / "own")
-    source = written(
-        tmp_path / "in.jsonl", [{"group": "g", "fields": {field: "cold"}, "references": {}}]
-    )
+    rows = [{"group": "g", "fields": {field: "cold"}, "references": {}}]
+    source = written(tmp_path / "in.jsonl", rows)
 
     code, made = built(tmp_path, monkeypatch, (job, source), lambda _: reply)
 
@@ -146,15 +146,12 @@ def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two sets, two choices and a scorer that needs no weights, in the working folder."""
     monkeypatch.chdir(tmp_path)
     save_head(random_head(), tmp_path / "own")
-    return written(
-        tmp_path / "graded.jsonl",
-        [
-            {"topic": "cold", "levels": list(LEVELS)},
-            {"topic": "late", "levels": ["You are late.", "A bit late?", "It is noon.", "Soup?"]},
-            {"topic": "a", "sentence": SAID[0], "choices": ["Shut it.", "Old.", "Tea."]}
-            | {"answer": 0},
-        ],
-    )
+    rows: list[dict[str, Any]] = [
+        {"topic": "cold", "levels": list(LEVELS)},
+        {"topic": "late", "levels": ["You are late.", "A bit late?", "It is noon.", "Soup?"]},
+        {"topic": "a", "sentence": SAID[0], "choices": ["Shut it.", "Old.", "Tea."], "answer": 0},
+    ]
+    return written(tmp_path / "graded.jsonl", rows)
 
 
 def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) -> str:
@@ -178,7 +175,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def beside(capsys: pytest.CaptureFixture[str], *ratings: str) -> dict[str, dict[str, Any]]:
+def beside(capsys: Lines, *ratings: str) -> dict[str, dict[str, Any]]:
     """What eval says of people and the scorer, by name."""
     given = [word for name in ratings for word in ("--ratings", name)]
     capsys.readouterr()
@@ -190,7 +187,7 @@ def beside(capsys: pytest.CaptureFixture[str], *ratings: str) -> dict[str, dict[
 
 
 def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     folder = graded.parent
     words = ("impscore_rank", "graded.jsonl", "--raters", "ann,bob")
@@ -200,9 +197,8 @@ def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
     ann, bob = (read_csv(folder / f"rank-{who}.csv") for who in ("ann", "bob"))
     assert [row["answer"] for row in ann] != [row["answer"] for row in bob]
     assert set(ann[0]) == {"row", "item", "question", "answer", "ann"}
-    assert [row["item"] for row in ann] == sorted(
-        (row["item"] for row in ann), key=[row["item"] for row in ann].index
-    ), "the sentences of a set stand together"
+    items = [row["item"] for row in ann]
+    assert items == sorted(items, key=items.index), "the sentences of a set stand together"
     page = (folder / "rank-ann.html").read_text()
     assert page.count("<tr>") == 8
     assert page.count("<section>") == 2
@@ -233,9 +229,7 @@ def rated(path: Path, rows: Sequence[str], scale: str = "sentences") -> None:
     path.write_text("\n".join(["task,sample_id,model,rater,value,scale", *lines]), "utf-8")
 
 
-def test_rankings_and_choices_of_others_are_read_in_long_form(
-    graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rankings_and_choices_of_others_are_read_in_long_form(graded: Path, capsys: Lines) -> None:
     ranks = [("ann", 1, 2, 3, 4), ("bob", 4, 3, 2, 1)]
     rows = [f"{who},cold,{at},{rank}" for who, *own in ranks for at, rank in enumerate(own, 1)]
     rated(graded.parent / "ranks.csv", rows)
@@ -247,16 +241,9 @@ def test_rankings_and_choices_of_others_are_read_in_long_form(
     assert [found[who]["closest"] for who in ("ann", "bob", "people")] == [1, 0, 0.5]
 
 
-def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
-    graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parts = {"cold": ("ann", "bob"), "late": ("cyd", "dan")}
-    rows = [
-        f"{who},{topic},{level},{level}"
-        for topic, people in parts.items()
-        for who in people
-        for level in range(1, 5)
-    ]
+def test_halves_of_a_study_are_told_apart_by_who_ranked_what(graded: Path, capsys: Lines) -> None:
+    people = {"ann": "cold", "bob": "cold", "cyd": "late", "dan": "late"}
+    rows = [f"{who},{topic},{n},{n}" for who, topic in people.items() for n in LEVEL]
     rated(graded.parent / "two.csv", rows)
 
     found = beside(capsys, "two.csv")
@@ -265,7 +252,7 @@ def test_halves_of_a_study_are_told_apart_by_who_ranked_what(
 
 
 def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     path = graded.parent / "some.csv"
     rated(path, ["ann,cold,1,1", "ann,cold,2,2", "ann,late,1,1"])
@@ -281,9 +268,7 @@ def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
     assert "did you mean cold?" in capsys.readouterr().err
 
 
-def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
-    graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(graded: Path, capsys: Lines) -> None:
     folder = graded.parent
     pairs = [
         {"source": source, "implicit": f"{said} {n}", "explicit": f"Outright {n} {source}."}
@@ -322,7 +307,7 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(
     ],
 )
 def test_a_sheet_that_cannot_be_made_says_why(
-    graded: Path, capsys: pytest.CaptureFixture[str], *, words: tuple[str, ...], told: str
+    graded: Path, capsys: Lines, *, words: tuple[str, ...], told: str
 ) -> None:
     written(graded.parent / "five.jsonl", [{"topic": "cold", "levels": [*LEVELS, "Hm."]}])
 
@@ -351,13 +336,12 @@ def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path
 
     cells = read_csv(graded.parent / "raters.csv")
     assert {row["panel"] for row in cells} == {"Kendall's tau-b", "Spearman's rho"}
-    assert [row["z"] for row in cells if (row["x_name"], row["y_name"]) == ("ann", "bob")] == [
-        *("1.0", "1.0")
-    ]
+    found = [row["z"] for row in cells if (row["x_name"], row["y_name"]) == ("ann", "bob")]
+    assert found == ["1.0", "1.0"]
 
 
 def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     said = ["A cold day in May it was", "a cold day in may, it was really!", "Tea?", "", "tea"]
     rows = [{"text": text, "how": str(n)} for n, text in enumerate(said)]
@@ -369,14 +353,13 @@ def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
     counts = json.loads(capsys.readouterr().out)
     assert counts == {"rows": 5, "copies": 4, "groups": 2, "largest": 2}
     listed = read_csv(graded.parent / "copies.csv")
-    assert [(row["group"], row["row"], row["how"]) for row in listed] == [
-        *(("1", "1", "0"), ("1", "2", "1"), ("2", "3", "2"), ("2", "5", "4"))
-    ]
+    cells = [(row["group"], row["row"], row["how"]) for row in listed]
+    assert cells == [("1", "1", "0"), ("1", "2", "1"), ("2", "3", "2"), ("2", "5", "4")]
     assert [float(row["likeness"]) for row in listed] == [1, 0.875, 1, 1]
 
 
 def test_lengths_of_pairs_are_told_by_source_in_each_form_that_training_reads(
-    graded: Path, capsys: pytest.CaptureFixture[str]
+    graded: Path, capsys: Lines
 ) -> None:
     own = [{"source": "forum", "implicit": "abcd", "explicit": "ab"}]
     made = [{"group": "talk", "fields": {"sentence": "abc"}, "references": {"explicit": ["a"]}}]

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from support.packages import needs
+from support.toy import Lines
 from support.training_pairs import invented, write
 
 from harness.cli import main
@@ -30,13 +31,11 @@ def home(tmp_path: Path) -> Path:
 
 
 def call(home: Path, command: str, *more: str) -> int:
-    recipe = ["--recipe", str(home / "small.yaml")]
-    return main(
-        ["impscore", command, str(home / "pairs.jsonl"), "-o", str(home / "out"), *recipe, *more]
-    )
+    options = ["-o", str(home / "out"), "--recipe", str(home / "small.yaml")]
+    return main(["impscore", command, str(home / "pairs.jsonl"), *options, *more])
 
 
-def test_a_trained_head_scores(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trained_head_scores(home: Path, capsys: Lines) -> None:
     assert call(home, "train") == 0
 
     head = home / "out" / "small.json"
@@ -63,7 +62,7 @@ def test_the_same_command_writes_the_same_bytes_with_stored_vectors_and_without(
     assert stored[0] == stored[1]
 
 
-def test_a_summary_can_be_had_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary_can_be_had_as_json(home: Path, capsys: Lines) -> None:
     call(home, "train", "--json")
 
     told = json.loads(capsys.readouterr().out)
@@ -72,7 +71,7 @@ def test_a_summary_can_be_had_as_json(home: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_an_ablation_writes_a_table(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ablation_writes_a_table(home: Path, capsys: Lines) -> None:
     assert call(home, "ablate", "--runs", "2") == 0
 
     with (home / "out" / "ablation.csv").open(encoding="utf-8", newline="") as file:
@@ -86,9 +85,7 @@ def test_an_ablation_writes_a_table(home: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_a_grid_writes_each_combination_and_is_drawn_again(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_grid_writes_each_combination_and_is_drawn_again(home: Path, capsys: Lines) -> None:
     write(home / "pairs.jsonl", invented(16, 8))
     assert call(home, "ablate", "--runs", "1", "--grid") == 0
     assert "best: alpha = " in capsys.readouterr().out
@@ -106,7 +103,7 @@ def test_a_grid_writes_each_combination_and_is_drawn_again(
 @pytest.mark.parametrize("command", ["train", "ablate"])
 @pytest.mark.parametrize("place", ["out", "out/below"])
 def test_a_file_in_place_of_the_folder_is_told_before_any_work(
-    command: str, place: str, home: Path, capsys: pytest.CaptureFixture[str]
+    command: str, place: str, home: Path, capsys: Lines
 ) -> None:
     (home / "out").write_text("mine", "utf-8")
 
@@ -116,7 +113,7 @@ def test_a_file_in_place_of_the_folder_is_told_before_any_work(
     assert "done" not in out + err
 
 
-def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_head_is_no_path(home: Path, capsys: Lines) -> None:
     assert call(home, "train", "--name", "../mine") == 2
     assert "--name '../mine': use only letters" in capsys.readouterr().err
 
@@ -130,9 +127,7 @@ def test_the_name_of_a_head_is_no_path(home: Path, capsys: pytest.CaptureFixture
         ("members: 0", "small.yaml"),
     ],
 )
-def test_a_mistake_in_a_recipe_is_told(
-    home: Path, change: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_in_a_recipe_is_told(home: Path, change: str, told: str, capsys: Lines) -> None:
     key = change.split(":")[0]
     kept = [line for line in RECIPE.splitlines() if not line.startswith(key)]
     (home / "small.yaml").write_text("\n".join([*kept, change]), "utf-8")
@@ -141,9 +136,7 @@ def test_a_mistake_in_a_recipe_is_told(
     assert told in capsys.readouterr().err
 
 
-def test_a_missing_file_and_an_unknown_recipe_are_told(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_file_and_an_unknown_recipe_are_told(home: Path, capsys: Lines) -> None:
     assert main(["impscore", "train", "no.jsonl", "-o", str(home)]) == 2
     assert "no.jsonl: cannot be read" in capsys.readouterr().err
     file = str(home / "pairs.jsonl")

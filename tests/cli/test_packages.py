@@ -6,9 +6,8 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-import pytest
 from support import stored_tables
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.storage.environment import PACKAGES
@@ -39,9 +38,7 @@ def test_a_run_names_python_and_what_can_change_its_numbers(toy: Toy) -> None:
     assert found["torch"] == version("torch")
 
 
-def test_show_and_compare_name_in_one_line_what_has_other_versions(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_and_compare_name_in_one_line_what_has_other_versions(toy: Toy, capsys: Lines) -> None:
     for model in ("oracle", "literal"):
         toy.run(model=model)
     change(next(one for one in toy.runs() if "literal" in one.parts), "numpy", "1.0.9")

@@ -3,15 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Toy, build
+from support.toy import Lines, Toy, build
 
 from harness.cli import main
-
-Lines = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -42,10 +41,9 @@ def answered(toy: Toy, monkeypatch: pytest.MonkeyPatch, reply: Callable[[str], s
         run(toy, "--model", "local-server", "--answers", "written")
 
 
-def originals(toy: Toy) -> list[str]:
-    lines = (toy.home / "tasks/samples/hate_speech_perturbed.jsonl").read_text("utf-8").splitlines()
-    held = [json.loads(line) for line in lines]
-    return [one["fields"]["text"] for one in held if one["group"] == "original"]
+def samples(toy: Toy) -> list[dict[str, Any]]:
+    path = toy.home / "tasks/samples/hate_speech_perturbed.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("name", ["a b/c", "../c", "", "a b"])
@@ -71,16 +69,14 @@ def test_a_constant_model_never_flips(toy: Toy, capsys: Lines) -> None:
     code, rows = report(toy, capsys)
 
     assert code == 0
-    assert (
-        {row["value"] for row in rows.values()} == {row["answers"] for row in rows.values()} == {0}
-    )
+    assert {row[name] for row in rows.values() for name in ("value", "answers")} == {0}
 
 
 def test_a_model_that_any_new_word_turns_always_flips(
     toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     perturb(toy, "--method", "adverbs")
-    known = originals(toy)
+    known = [one["fields"]["text"] for one in samples(toy) if one["group"] == "original"]
     answered(toy, monkeypatch, lambda asked: "yes" if any(t in asked for t in known) else "no")
 
     _, rows = report(toy, capsys)
@@ -172,8 +168,7 @@ def test_a_task_in_words_is_perturbed_and_run(toy: Toy, capsys: Lines) -> None:
 def test_a_group_is_exchanged_in_the_text_and_in_what_is_kept_of_it(toy: Toy) -> None:
     assert perturb(toy, "--method", "group_names") == 0
 
-    lines = (toy.home / "tasks/samples/hate_speech_perturbed.jsonl").read_text("utf-8").splitlines()
-    held = {one["id"]: one for one in map(json.loads, lines)}
+    held = {one["id"]: one for one in samples(toy)}
     made = [one for one in held.values() if "perturbed_from" in one["references"]]
     assert made
     for one in made:
@@ -198,7 +193,6 @@ def test_groups_of_ones_own_list_are_exchanged_for_its_neutral_names(toy: Toy) -
 
     assert toy.main("perturb", "--task", "hate_speech", "--method", "mine") == 0
 
-    lines = (toy.home / "tasks/samples/hate_speech_perturbed.jsonl").read_text("utf-8").splitlines()
-    made = [one for one in map(json.loads, lines) if "perturbed_by" in one["references"]]
+    made = [one for one in samples(toy) if "perturbed_by" in one["references"]]
     assert len(made) == 8  # every text of one target
     assert {one["references"]["target"][0] for one in made} == {"the Lunarians"}

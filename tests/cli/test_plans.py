@@ -72,12 +72,8 @@ def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(
     assert plan(toy, "--dry-run", text=PAID.replace("{usd}", "5")) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines[2:6]] == [
-        ["toy", "alpha"],
-        ["toy", "alpha"],
-        ["toy", "beta"],
-        ["toy", "beta"],
-    ]
+    named = [" ".join(line.split()[:2]) for line in lines[2:6]]
+    assert named == ["toy alpha", "toy alpha", "toy beta", "toy beta"]
     [whole] = [line for line in lines if line.startswith("in all: ")]
     assert "price: " in whole
     assert any("budget_usd 5: stored calls have cost 0 USD" in line for line in lines)

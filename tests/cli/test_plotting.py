@@ -2,19 +2,19 @@
 
 import csv
 import sys
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from support.impscore_heads import random_head
 from support.packages import needs
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
 
 pytestmark = needs("matplotlib")
-Lines = pytest.CaptureFixture[str]
 
 
 def said(path: Path) -> str:
@@ -35,9 +35,8 @@ def test_scores_are_drawn_by_what_is_asked_and_written_beside(
     assert main(["plot", "--x", "model", "--series", "variant", "-o", str(out), *results]) == 0
 
     found = rows(tmp_path / "figure.csv")
-    assert {(r["series"], r["x_name"]) for r in found} == {
-        (variant, model) for variant in ("base", "think") for model in ("literal", "oracle")
-    }
+    drawn = {(r["series"], r["x_name"]) for r in found}
+    assert drawn == {*product(("base", "think"), ("literal", "oracle"))}
     assert {(r["x_name"], r["y"]) for r in found} == {("literal", "0.0"), ("oracle", "1.0")}
     text = said(out)
     assert all(word in text for word in ("oracle", "literal", "base", "think", "accuracy"))
@@ -138,16 +137,8 @@ def test_without_an_ending_all_three_are_written(texts: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "data"),
     [
-        (
-            ["impscore", "profile", "teas.csv", "--scorer", "./random.json", "-o", "out"],
-            0,
-            "out/profile.csv",
-        ),
-        (
-            ["plot", "impscore-14", "teas.csv", "--scorer", "./random.json", "-o", "f.pdf"],
-            2,
-            "f.csv",
-        ),
+        (["impscore", "profile", "teas.csv", "-o", "out"], 0, "out/profile.csv"),
+        (["plot", "impscore-14", "teas.csv", "-o", "f.pdf"], 2, "f.csv"),
     ],
 )
 def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_install(
@@ -162,7 +153,7 @@ def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_insta
     # An empty entry in sys.modules is what Python takes for a package that is not there.
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
-    assert main(arguments) == code
+    assert main([*arguments, "--scorer", "./random.json"]) == code
 
     assert capsys.readouterr().err.count('pip install -e ".[plots]"') == 1
     assert (texts / data).is_file()
@@ -178,11 +169,8 @@ def test_labelled_texts_of_a_task_are_placed_by_a_named_encoder(
 
     assert main(["plot", "ishate-2", "--encoder", "char-ngrams", "-o", str(out)]) == 0
 
-    assert {row["series"] for row in rows(tmp_path / "places.csv")} == {
-        "non (n=12)",
-        "plain (n=12)",
-        "subtle (n=12)",
-    }
+    series = {row["series"] for row in rows(tmp_path / "places.csv")}
+    assert series == {"non (n=12)", "plain (n=12)", "subtle (n=12)"}
     assert "char-ngrams" in said(out)
     assert main(["plot", "ishate-1", "--label", "kind", "-o", str(out)]) == 2
     assert "--column and --label are of files" in capsys.readouterr().err

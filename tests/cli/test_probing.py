@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from support.impscore_heads import random_head
+from support.toy import Lines
 
 from harness.cli import main
 from harness.implicitness.probe import probe_texts
 from harness.implicitness.scorer import save_head
 
-Lines = pytest.CaptureFixture[str]
 CSV = "text\nThe ferry is late.\nTea please.\nThe bees are out again.\nNo\n"
 
 

@@ -9,11 +9,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from support.impscore_heads import random_head
+from support.toy import Lines
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
 
-Lines = pytest.CaptureFixture[str]
 CSV = 'kind,text\na,The ferry is late.\nb,"Tea, please."\nb,\na,The bees are out.\n'
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 import harness as ph
 from harness.cli import main
@@ -52,7 +52,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+    mine: tuple[Toy, Path], capsys: Lines
 ) -> None:
     toy, _ = mine
     capsys.readouterr()
@@ -75,9 +75,7 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     assert (row["value"], row["n"]) == ("0.0", "6")
 
 
-def test_data_that_was_changed_or_moved_is_asked_for(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_was_changed_or_moved_is_asked_for(mine: tuple[Toy, Path], capsys: Lines) -> None:
     toy, path = mine
     path.rename(elsewhere := path.with_name("elsewhere.csv"))
 
@@ -93,7 +91,7 @@ def test_data_that_was_changed_or_moved_is_asked_for(
     assert "the data of this run" in capsys.readouterr().err
 
 
-def again(toy: Toy, path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+def again(toy: Toy, path: Path, capsys: Lines) -> bool:
     """Whether the run of a table is told again: it then shows no progress."""
     options = ("--data", str(path), "--map", "mine", "--scorer", "none")
     capsys.readouterr()
@@ -102,7 +100,7 @@ def again(toy: Toy, path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 
 
 def test_data_that_was_moved_is_found_where_the_repeat_had_it(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+    mine: tuple[Toy, Path], capsys: Lines
 ) -> None:
     toy, path = mine
     (toy.folder / "moved").mkdir()
@@ -115,7 +113,7 @@ def test_data_that_was_moved_is_found_where_the_repeat_had_it(
 
 
 def test_errors_come_out_with_all_columns_of_my_file_and_what_was_said(
-    mine: tuple[Toy, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mine: tuple[Toy, Path], tmp_path: Path, capsys: Lines
 ) -> None:
     toy, path = mine
     out = tmp_path / "missed.csv"
@@ -148,7 +146,7 @@ def test_errors_can_be_written_as_json_lines_and_by_a_threshold(
 
 
 def test_no_error_of_a_kind_is_said_and_nothing_is_written(
-    mine: tuple[Toy, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mine: tuple[Toy, Path], tmp_path: Path, capsys: Lines
 ) -> None:
     toy, path = mine
     words = ("export", "errors", "--kind", "false-alarm", "-o", str(tmp_path / "none.csv"))
@@ -163,7 +161,7 @@ def test_no_error_of_a_kind_is_said_and_nothing_is_written(
     ("out", "fact"), [("mine.csv", "is the file that is read"), ("errors.doc", "end its name in")]
 )
 def test_an_output_that_cannot_be_meant_is_refused(
-    mine: tuple[Toy, Path], out: str, fact: str, capsys: pytest.CaptureFixture[str]
+    mine: tuple[Toy, Path], out: str, fact: str, capsys: Lines
 ) -> None:
     toy, path = mine
     before = path.read_bytes()
@@ -175,9 +173,7 @@ def test_an_output_that_cannot_be_meant_is_refused(
     assert path.read_bytes() == before
 
 
-def test_options_that_need_one_another_are_told(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_need_one_another_are_told(mine: tuple[Toy, Path], capsys: Lines) -> None:
     toy, _ = mine
 
     assert command(toy, "rates", "--score", "implicitness") == 2
@@ -187,7 +183,7 @@ def test_options_that_need_one_another_are_told(
 
 
 def test_why_nothing_is_flagged_is_told_only_where_nothing_is(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
+    mine: tuple[Toy, Path], capsys: Lines
 ) -> None:
     toy, _ = mine  # the control gives every text the same probability
 
@@ -243,9 +239,7 @@ def test_no_bundle_has_the_path_of_the_data(mine: tuple[Toy, Path], tmp_path: Pa
         assert not any(str(path).encode() in bundle.read(name) for name in bundle.namelist())
 
 
-def test_items_show_kept_columns_and_one_id(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_items_show_kept_columns_and_one_id(mine: tuple[Toy, Path], capsys: Lines) -> None:
     toy, _ = mine
     [run] = toy.runs()
     capsys.readouterr()
@@ -257,9 +251,7 @@ def test_items_show_kept_columns_and_one_id(
     assert ["target", "a"] in [line.split() for line in lines]
 
 
-def test_a_table_of_ones_own_is_not_called_released(
-    mine: tuple[Toy, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_ones_own_is_not_called_released(mine: tuple[Toy, Path], capsys: Lines) -> None:
     toy, path = mine
     changed = path.with_name("june.csv")
     changed.write_text(path.read_text("utf-8").replace("Text", "A text"), "utf-8")

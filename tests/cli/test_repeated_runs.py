@@ -71,9 +71,7 @@ CHANGES: dict[str, Callable[[Toy], object]] = {
     "template": lambda toy: toy.edit("prompts/toy/after.user.j2", "next", "then"),
     "task": lambda toy: toy.edit("tasks/toy.yaml", "max_tokens: 20", "max_tokens: 21"),
     "judge": lambda toy: toy.edit("configs/judges/near.yaml", "right", "wrong"),
-    "judge, but for its recipe": lambda toy: toy.edit(
-        "configs/judges/near.yaml", "about: ", "about: now "
-    ),
+    "judge's about": lambda toy: toy.edit("configs/judges/near.yaml", "about: ", "about: now "),
     "ledger": change_ledger,
     "answers": lambda toy: (toy.runs()[0] / "answers.parquet").unlink(),
     "verdicts": lambda toy: (toy.runs()[0] / "verdicts.parquet").write_text("gone"),
@@ -110,16 +108,11 @@ def test_failed_calls_of_models_and_judges_are_asked_again_by_every_repeat(
 ) -> None:
     script = Script(replies={"": ("yes 1",)}, faults={failing: ("400-bad",) * 50})
     stub.script = script
-    codes, requests = zip(
-        *(
-            (toy.run("--variant", "base", *words, model="alpha"), stub.stats()["requests"])
-            for _ in range(2)
-        ),
-        strict=True,
-    )
 
-    assert codes == (1, 1)
-    assert requests[1] > requests[0]
+    assert toy.run("--variant", "base", *words, model="alpha") == 1
+    before = stub.stats()["requests"]
+    assert toy.run("--variant", "base", *words, model="alpha") == 1
+    assert stub.stats()["requests"] > before
 
 
 def test_calls_that_a_later_run_adds_change_no_run_that_has_all_of_its_own(
@@ -132,7 +125,7 @@ def test_calls_that_a_later_run_adds_change_no_run_that_has_all_of_its_own(
 
 
 def test_a_run_whose_record_cannot_be_written_is_whole(toy: Toy, capsys: Lines) -> None:
-    plan = str(toy.write("p.yaml", "about: x\nmodels: [oracle]\ntasks:\n  - {task: toy}\n"))
+    plan = str(toy.write("p.yaml", "{about: x, models: [oracle], tasks: [{task: toy}]}"))
     (toy.results).mkdir()
     (toy.results / "repeats").write_text("a file")
 
@@ -176,9 +169,8 @@ def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
 
 def test_other_code_and_other_packages_make_another_digest(tmp_path: Path) -> None:
     code, packages = tmp_path / "code", tmp_path / "packages"
-    copytree(
-        Path(harness.__file__).parent, code / "harness", ignore=ignore_patterns("*.pyc", "heads")
-    )
+    ignored = ignore_patterns("*.pyc", "heads")
+    copytree(Path(harness.__file__).parent, code / "harness", ignore=ignored)
     (packages / "torch-99.0.dist-info").mkdir(parents=True)
 
     def told(*places: Path) -> str:

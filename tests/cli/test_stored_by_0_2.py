@@ -4,6 +4,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from support.toy import Lines
 
 from harness.cli import main
 from harness.pipeline.score import all_scores
@@ -25,7 +26,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", ["read", "items", "compare"])
 def test_a_run_of_an_earlier_version_is_refused_with_the_remedy(
-    results: Path, capsys: pytest.CaptureFixture[str], command: str
+    results: Path, capsys: Lines, command: str
 ) -> None:
     [folder] = run_folders(results)
 
@@ -35,9 +36,7 @@ def test_a_run_of_an_earlier_version_is_refused_with_the_remedy(
     assert "an earlier version of the program wrote this run; the same command makes it" in said
 
 
-def test_the_same_command_makes_the_run_again_without_a_call(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_command_makes_the_run_again_without_a_call(results: Path, capsys: Lines) -> None:
     calls = {path: path.read_bytes() for path in results.rglob("calls/*/*.jsonl")}
     [before] = run_folders(results)
     known = (before.path / "scores.csv").read_text("utf-8")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.each import each
+from support.toy import Lines
 
 from harness.cli import main
 from harness.data.annotation import marked_span
@@ -63,9 +64,7 @@ def back() -> int:
     return main(["sheet", "read-stress", *sheets, "--turns", "turns.jsonl", "-o", "samples.jsonl"])
 
 
-def test_marked_sheets_become_samples_of_the_form_of_the_task(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_marked_sheets_become_samples_of_the_form_of_the_task(place: Path, capsys: Lines) -> None:
     sheet = Path("stress-ann.csv").read_text("utf-8-sig")
     assert sheet.startswith("row,context,speaker,turn,stressed 1,meaning 1,stressed 2,meaning 2\n")
     assert "'=1+1 is what" in sheet
@@ -115,9 +114,7 @@ def test_a_mark_that_fits_no_turn_is_refused(marked: str, why: str) -> None:
     assert str(caught.value).startswith("s.csv:2, column 'stressed 1': ")
 
 
-def test_a_stress_without_a_meaning_is_told_with_its_line(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stress_without_a_meaning_is_told_with_its_line(place: Path, capsys: Lines) -> None:
     fill("ann", [("Did *you* fly the red kite on Monday?", "", "", ""), ("", "", "", "")])
 
     assert back() == 2

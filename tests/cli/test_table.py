@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.run_tables import run_on_disk
+from support.toy import Lines
 
 from harness.cli import main
 from harness.library import table
@@ -32,7 +33,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_a_plain_table_is_printed(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plain_table_is_printed(results: Path, capsys: Lines) -> None:
     assert main(["table", "--results", str(results)]) == 0
 
     out = capsys.readouterr().out
@@ -44,7 +45,7 @@ def test_a_plain_table_is_printed(results: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_layout_of_one_s_own_is_read_by_its_path(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    results: Path, tmp_path: Path, capsys: Lines
 ) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text(OWN)
@@ -58,9 +59,7 @@ def test_a_layout_of_one_s_own_is_read_by_its_path(
     assert "My words." in out
 
 
-def test_one_run_alone_and_what_a_cell_shows(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_run_alone_and_what_a_cell_shows(results: Path, capsys: Lines) -> None:
     assert main(["table", "bee-base", "--cell", "value,n", "--results", str(results)]) == 0
 
     out = capsys.readouterr().out
@@ -85,7 +84,7 @@ def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words:
     assert words in out.read_text()
 
 
-def test_json_has_all_numbers(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_all_numbers(results: Path, capsys: Lines) -> None:
     assert main(["table", "--json", "--results", str(results)]) == 0
 
     [made] = json.loads(capsys.readouterr().out)
@@ -106,15 +105,13 @@ def test_json_has_all_numbers(results: Path, capsys: pytest.CaptureFixture[str])
         (["impscore-2"], "--data FILE"),
     ],
 )
-def test_mistakes_have_a_remedy(
-    results: Path, line: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_have_a_remedy(results: Path, line: list[str], words: str, capsys: Lines) -> None:
     assert main(["table", *line, "--results", str(results)]) == 2
 
     assert words in capsys.readouterr().err
 
 
-def test_every_shipped_layout_is_listed_and_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_shipped_layout_is_listed_and_read(capsys: Lines) -> None:
     names = SHIPPED.names("configs/layouts")
 
     assert main(["list", "layouts"]) == 0

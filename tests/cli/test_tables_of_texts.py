@@ -2,15 +2,14 @@
 
 import csv
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support.packages import DATA, needs_data
+from support.toy import Lines
 
 from harness.cli import main
-
-DATA = os.environ.get("HARNESS_DATA")
 
 
 def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Path:
@@ -31,7 +30,7 @@ def posts(tmp_path: Path) -> Path:
 
 
 def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
-    posts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    posts: Path, tmp_path: Path, capsys: Lines
 ) -> None:
     out = tmp_path / "parts"
     options = ("--by", "kind", "--group", "thread", "--shares", "70,15,15", "--seed", "42")
@@ -40,9 +39,8 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
 
     parts = [read(out / f"{name}.csv") for name in ("train", "dev", "test")]
     assert [len(part) for part in parts] == [28, 6, 6]
-    assert sorted(row["text"] for part in parts for row in part) == sorted(
-        row["text"] for row in read(posts)
-    )
+    texts = sorted(row["text"] for part in parts for row in part)
+    assert texts == sorted(row["text"] for row in read(posts))
     threads = [{row["thread"] for row in part} for part in parts]
     assert not threads[0] & threads[1]
     shown = capsys.readouterr().out
@@ -54,7 +52,7 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
 
 
 def test_a_chain_of_templated_texts_that_becomes_one_group_is_told_with_a_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Lines
 ) -> None:
     """Each text of a template shares .6 of its words with the next one, the last few with none."""
     words = [f"word{n}" for n in range(33)]
@@ -71,24 +69,19 @@ def test_a_chain_of_templated_texts_that_becomes_one_group_is_told_with_a_remedy
     assert "one group holds" not in capsys.readouterr().err
 
 
-def test_a_large_group_of_a_column_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_large_group_of_a_column_is_reported(tmp_path: Path, capsys: Lines) -> None:
     rows = [("", "ann" if n < 20 else f"writer{n}") for n in range(100)]
     posts = write(tmp_path / "posts.csv", ("text", "writer"), rows)
 
-    assert (
-        main(["data", "split", str(posts), "--group", "writer", "-o", str(tmp_path / "parts")]) == 0
-    )
+    options = ("--group", "writer", "-o", str(tmp_path / "parts"))
+    assert main(["data", "split", str(posts), *options]) == 0
 
     said = " ".join(capsys.readouterr().err.split())
     assert "one group holds 20 of 100 rows" in said
     assert "linked by --group" in said
 
 
-def test_texts_that_are_one_chain_are_refused_with_a_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_that_are_one_chain_are_refused_with_a_remedy(tmp_path: Path, capsys: Lines) -> None:
     rows = [(f"one two three {word}",) for word in ("four", "five", "six", "seven")]
     posts = write(tmp_path / "posts.csv", ("text",), rows)
 
@@ -97,9 +90,7 @@ def test_texts_that_are_one_chain_are_refused_with_a_remedy(
     assert "--link same" in capsys.readouterr().err
 
 
-def test_rows_in_two_files_are_counted_without_a_split(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_in_two_files_are_counted_without_a_split(tmp_path: Path, capsys: Lines) -> None:
     train = write(tmp_path / "train.csv", ("text",), [("A cat sat.",), ("A dog ran off.",)])
     dev = write(tmp_path / "dev.csv", ("text",), [("a CAT sat",), ("Rain fell all day.",)])
 
@@ -119,16 +110,16 @@ def test_rows_in_two_files_are_counted_without_a_split(
     ],
 )
 def test_what_cannot_be_split_is_said(
-    posts: Path, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    posts: Path, options: tuple[str, ...], said: str, capsys: Lines
 ) -> None:
     assert main(["data", "split", str(posts), *options]) == 2
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(DATA is None, reason="HARNESS_DATA is unset: the folder of the released data")
+@needs_data
 def test_the_released_split_shares_texts_and_ours_shares_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Lines
 ) -> None:
     from pyarrow import compute, parquet
 
@@ -150,7 +141,7 @@ def test_the_released_split_shares_texts_and_ours_shares_none(
 
 
 def test_texts_are_cleaned_and_emptied_ones_are_flagged_and_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Lines
 ) -> None:
     rows = [("1", "@you See https://t.co/x, we'll go!"), ("2", "2024"), ("3", ""), ("4", "plain")]
     posts = write(tmp_path / "posts.csv", ("nr", "body"), rows)
@@ -166,9 +157,7 @@ def test_texts_are_cleaned_and_emptied_ones_are_flagged_and_counted(
     assert [row["body"] for row in found] == [text for _, text in rows]
 
 
-def test_the_steps_of_cleaning_can_be_chosen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_steps_of_cleaning_can_be_chosen(tmp_path: Path, capsys: Lines) -> None:
     posts = write(tmp_path / "posts.csv", ("text",), [("LOUD  #word",)])
     out = tmp_path / "cleaned.jsonl"
 

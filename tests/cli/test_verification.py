@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.each import rest_slow
 from support.released_layouts import write_dialogues, write_parquet
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.cli import main
 
@@ -29,7 +29,6 @@ cells:
 unlisted:
   "Table 2: the other rows": their numbers are not at hand
 """
-Lines = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -94,11 +93,8 @@ def test_without_all_papers_are_counted_and_only_differences_are_listed(
 
 
 def test_what_is_printed_is_told_from_what_was_counted(toy: Toy, capsys: Lines) -> None:
-    counted, derived = (
-        f"  - {{table: {table}, cell: items, published: 3, recompute: emphasized_talk, "
-        "value: items}\n"
-        for table in ("release", "derived")
-    )
+    cell = "cell: items, published: 3, recompute: emphasized_talk, value: items}\n"
+    counted, derived = (f"  - {{table: {table}, {cell}" for table in ("release", "derived"))
     golden(toy, GOLDEN.replace("unlisted:", f"{counted}{derived}{counted}unlisted:"))
 
     assert verify(toy, "--paper", "toy", "--data", dialogues(toy)) == 0
@@ -108,32 +104,18 @@ def test_what_is_printed_is_told_from_what_was_counted(toy: Toy, capsys: Lines) 
     assert "of those ok, 1 are printed in a paper, 1 follow from printed numbers, and 2 are" in out
 
 
-def test_only_a_difference_fails_the_command(toy: Toy, capsys: Lines) -> None:
-    golden(toy, GOLDEN.replace("published: 3", "published: 4"))
+@pytest.mark.parametrize(("published", "status", "code"), [(3, "ok", 0), (4, "differs", 1)])
+def test_json_lists_cells_with_their_numbers_and_only_a_difference_fails_the_command(
+    toy: Toy, capsys: Lines, published: int, status: str, code: int
+) -> None:
+    golden(toy, GOLDEN.replace("published: 3", f"published: {published}"))
 
-    code, found = cells(toy, capsys, "--paper", "toy", "--data", dialogues(toy))
+    ended, found = cells(toy, capsys, "--paper", "toy", "--data", dialogues(toy))
 
-    assert (code, [cell["status"] for cell in found]) == (
-        1,
-        ["differs", "no data", "not recomputable"],
-    )
-
-
-def test_json_lists_cells_with_their_numbers(toy: Toy, capsys: Lines) -> None:
-    golden(toy)
-
-    _, (first, *_) = cells(toy, capsys, "--paper", "toy", "--data", dialogues(toy))
-
-    assert first == {
-        "paper": "toy",
-        "table": "data",
-        "cell": "items",
-        "published": 3,
-        "recomputed": 3,
-        "tolerance": 0.5,
-        "status": "ok",
-        "reason": None,
-    }
+    first = {"paper": "toy", "table": "data", "cell": "items", "published": published}
+    first |= {"recomputed": 3, "tolerance": 0.5, "status": status, "reason": None}
+    assert (ended, found[0]) == (code, first)
+    assert [cell["status"] for cell in found[1:]] == ["no data", "not recomputable"]
 
 
 def test_fetched_data_serves_where_no_folder_is_named(toy: Toy, capsys: Lines) -> None:
@@ -159,9 +141,10 @@ def test_without_data_what_needs_none_is_recomputed_still(toy: Toy, capsys: Line
     [
         (("--paper", "emphasised_talk"), "did you mean emphasized_talk"),
         (("--data", "nowhere"), "data folder nowhere: no such folder"),
+        (("--data", "."), "name the folder that holds them"),
     ],
 )
-def test_a_wrong_name_is_told_in_one_message(
+def test_a_wrong_name_or_a_data_folder_without_a_source_is_told_in_one_message(
     toy: Toy, capsys: Lines, arguments: tuple[str, ...], named: str
 ) -> None:
     assert verify(toy, *arguments) == 2
@@ -243,13 +226,7 @@ TAMPERED = [
 
 @pytest.mark.parametrize(("paper", "file", "tamper"), rest_slow(TAMPERED, kept=2))
 def test_tampered_data_differs(
-    toy: Toy,
-    capsys: Lines,
-    data: Path,
-    *,
-    paper: str,
-    file: str,
-    tamper: Callable[[Path], None],
+    toy: Toy, capsys: Lines, data: Path, *, paper: str, file: str, tamper: Callable[[Path], None]
 ) -> None:
     copy = toy.home / "tampered"
     shutil.copytree(data / file.split("/")[0], copy / file.split("/")[0])
@@ -261,9 +238,3 @@ def test_tampered_data_differs(
 
     assert code == 1
     assert "differs" in {cell["status"] for cell in found}
-
-
-def test_a_data_folder_without_a_source_is_refused(toy: Toy, capsys: Lines, tmp_path: Path) -> None:
-    assert verify(toy, "--data", str(tmp_path)) == 2
-
-    assert "name the folder that holds them" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """Choice samples made of others: pairs of meanings, and right against wrong references."""
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Sample
 from harness.data.choices import derive
@@ -17,10 +17,6 @@ from harness.errors import DataError, SpecError
 from harness.specs.schema import load_spec
 from harness.specs.tasks import DataSpec, PairsSpec, ReferenceChoiceSpec
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 PAIRS = PairsSpec(reference="meaning")
 LABELS = ("CorrectNonLiteral", "IncorrectLiteral")
 CHOICES = ReferenceChoiceSpec(
@@ -74,9 +70,7 @@ def test_ids_separate_pairs_and_depend_on_the_pair_alone() -> None:
     assert sorted(s.id.split("-")[0] for s in every) == ["a", "a", "b", "b", "c", "c"]
 
 
-def test_what_makes_no_pair_is_left_out_and_counted_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_makes_no_pair_is_left_out_and_counted_once(caplog: pytest.LogCaptureFixture) -> None:
     samples = [stress("a", "x"), stress("b", "y", "z"), stress("c", "Z "), stress("d")]
     samples += [stress("e", " ", turn="t1"), stress("f", "w", turn="t2")]
 

@@ -107,12 +107,14 @@ def test_an_option_is_answered_by_its_number_or_its_words_behind_the_lead(
     assert [option.index for option in options] == [2, 0, 1]
 
 
-def test_a_sample_without_choices_is_refused() -> None:
-    with pytest.raises(DataError, match="sample s1 has no choices; give it some"):
-        lay_out(Sample("s1", {"topic": "Tea."}), spec())
-
-
-@pytest.mark.parametrize("labels", [LABELS[:2], (*LABELS, "More")])
-def test_labels_that_do_not_fit_the_choices_are_refused(labels: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match=f"sample s1 has {len(labels)} labels for 3 choices"):
-        lay_out(sample(labels=labels), spec())
+@pytest.mark.parametrize(
+    ("asked", "fact"),
+    [
+        (Sample("s1", {"topic": "Tea."}), "no choices; give it some"),
+        (sample(labels=LABELS[:2]), "2 labels for 3 choices"),
+        (sample(labels=(*LABELS, "More")), "4 labels for 3 choices"),
+    ],
+)
+def test_a_sample_that_cannot_be_laid_out_is_refused(asked: Sample, fact: str) -> None:
+    with pytest.raises(DataError, match=f"sample s1 has {fact}"):
+        lay_out(asked, spec())

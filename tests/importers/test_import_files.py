@@ -19,7 +19,6 @@ def quiz(tmp_path: Path) -> Quiz:
 
 
 def take(quiz: Quiz, content: object, said: str, *, task: str = "quiz") -> Imported:
-    """Import a file by a map that says this; a text is a CSV file, a list JSON lines."""
     form = "csv" if isinstance(content, str) else "jsonl"
     column_map = quiz.put("map.yaml", f"{{about: x, format: {form}, {said}}}")
     return quiz.take(quiz.put(f"in.{form}", content), task=task, column_map=str(column_map))
@@ -194,12 +193,9 @@ WRONG = [
     ('item,said\ntea,"[0.5, 0.5]"\n', SCORED, "2 numbers for 3 choices"),
     ('item,said\ntea,"{""a"": 1}"\n', SCORED, "the keys 'a' are neither 1, 2, 3 nor"),
     ("item,said\ntea,0.5\n", SCORED, "neither a list nor an object"),
+    (f"item,said\ntea,[1{' ' * 10_000}]\n", SCORED, "more than 10000"),
     ("item,said\ntea,open(1)\n", SCORED, "'open(1)' is neither a list nor an object"),
-    (
-        'item,said\ntea,"[""x"", 1, 2]"\n',
-        SCORED,
-        "'x' is not a number",
-    ),
+    ('item,said\ntea,"[""x"", 1, 2]"\n', SCORED, "'x' is not a number"),
     ("story,said\nx,1\n", BY_ID.replace("id: item", "prompt: story"), "neither its prompt nor"),
     ("story,said\nx,1\n", BY_ID.replace("id: item", "fields: {story: story}"), "its story, not a"),
     (

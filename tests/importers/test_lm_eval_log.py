@@ -21,7 +21,6 @@ def quiz(tmp_path: Path) -> Quiz:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -109,7 +108,6 @@ def test_the_turns_of_a_chat_are_kept_apart(quiz: Quiz) -> None:
 
 
 def altered(**changes: object) -> list[dict[str, Any]]:
-    """The first line of a log, some of it changed."""
     return [lines(ORDER0)[0] | changes]
 
 

@@ -21,7 +21,6 @@ WHERE = Path("gpt_coh.json")
 
 
 def stored(*items: Mapping[str, Any]) -> Sequence[StoredAnswer]:
-    """The answers in a file of these items, to samples that are the rated replies."""
     parts = {f"s{at}": part for at, part in enumerate(answered())}
     samples = [
         Sample(name, shown(p["source"], p["context"], p["system_output"]), group=p["system_id"])
@@ -35,7 +34,6 @@ def stored(*items: Mapping[str, Any]) -> Sequence[StoredAnswer]:
 
 
 def variant(prompt: str) -> str:
-    """The variant that is read in a prompt."""
     [answer] = stored({**answered()[0], "prompt": prompt})
     return answer.variant
 
@@ -66,8 +64,9 @@ def test_a_criterion_is_not_fished_out_of_prose(prompt: str) -> None:
 def test_prompt_and_texts_are_kept_to_the_letter() -> None:
     item = answered(texts=(" 2\n", ""))[0]
 
-    [answer] = stored(item)
+    answer, *others = stored(item, *answered()[1:])
 
+    assert [part.sample_id for part in (answer, *others)] == ["s0", "s1", "s2", "s3"]
     assert answer.messages[0].content == item["prompt"]
     assert answer.texts == (" 2\n", "")
 
@@ -78,7 +77,3 @@ def test_a_damaged_item_is_named() -> None:
 
     with pytest.raises(DataError, match=r"\$\[3\]\.all_responses\[0\]"):
         stored(*items)
-
-
-def test_an_answer_is_to_the_reply_that_was_rated() -> None:
-    assert [answer.sample_id for answer in stored(*answered())] == ["s0", "s1", "s2", "s3"]

@@ -1,5 +1,6 @@
 """Records of a file: their columns, and what they may be an answer to."""
 
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,15 @@ from support.each import each
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError
-from harness.importers.record import ImportedRecord, SampleLookup, distinct_sources, matches
+from harness.importers.record import (
+    LEAST,
+    ImportedRecord,
+    SampleLookup,
+    distinct_sources,
+    matches,
+    scores_of_logprobs,
+    scores_of_probabilities,
+)
 from harness.registry import Registry
 
 ONE, TWO = Sample("one", {}), Sample("two", {})
@@ -51,20 +60,20 @@ def test_what_is_no_text_of_a_column_is_an_error(column: str, fact: str) -> None
         ([], []),
         ([[("a", ONE), ("b", ONE)], [("b", TWO)]], ["b one", "b two"]),
         ([[("a", ONE), ("b", ONE)], [("a", TWO), ("b", TWO)]], ["a one", "a two"]),
-        ([[("a", ONE), ("b", ONE)], [("c", ONE)], [("a", ONE), ("b", ONE)]], "a c b"),
+        (
+            [[("a", ONE), ("b", ONE)], [("c", ONE)], [("a", ONE), ("b", ONE)]],
+            ["a one", "c one", "b one"],
+        ),
         ([[("a", ONE), ("a", TWO)], [("a", ONE), ("a", TWO)]], ["a one", "a two"]),
         ([[("a", ONE)], [("a", ONE)]], ["a one", "a one"]),
     ],
 )
 def test_prompts_that_several_share_are_separated(
-    found: list[list[tuple[str, Sample]]], expected: list[str] | str
+    found: list[list[tuple[str, Sample]]], expected: list[str]
 ) -> None:
     chosen = distinct_sources(found)
 
-    if isinstance(expected, str):
-        assert [variant for variant, _ in chosen] == expected.split()
-    else:
-        assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
+    assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
 
 
 def test_a_prompt_names_all_that_it_may_be_of(posed: SampleLookup) -> None:
@@ -94,3 +103,24 @@ def test_a_log_may_name_its_sample_with_the_prompt(
 def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLookup) -> None:
     with pytest.raises(DataError, match="of sample fog, while its prompt is that of order0 of sa"):
         matches(ImportedRecord("f:1", {"id": "fog"}, (ORDER0,)), posed, None)
+
+
+def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
+    score = scores_of_probabilities([0.0, 1.0], ("1", "2"))[0]
+    assert score.logprob == LEAST == pytest.approx(-744.44)
+
+
+@each("values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0], [0, 0]])
+def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"is no probability|add up to|choice is 0"):
+        scores_of_probabilities(values, ("1", "2"))
+
+
+def test_an_impossible_choice_has_the_least_log_probability() -> None:
+    assert [part.logprob for part in scores_of_logprobs([-inf, -1.5], ("a", "b"))] == [LEAST, -1.5]
+
+
+@pytest.mark.parametrize("value", [0.3, nan, inf])
+def test_a_positive_number_is_no_log_probability(value: float) -> None:
+    with pytest.raises(ValueError, match="no log-probability in nats"):
+        scores_of_logprobs([value, -1.0], ("a", "b"))

@@ -20,7 +20,6 @@ def quiz(tmp_path: Path) -> Quiz:
 
 
 def take(quiz: Quiz, *places: tuple[str, str], kind: str = "logprobs") -> Imported:
-    """Import scores of these variants and samples."""
     rows = "\n".join(f"{way};{item};{SCORES[item]}".replace(";", ",") for way, item in places)
     said = (
         "{about: x, format: csv, sample: {id: item}, variant_column: way, "

@@ -60,7 +60,6 @@ def figures(verdicts: Sequence[Verdict]) -> Rows:
 
 
 def packages(pairs: Sequence[tuple[str, str]], model: str, **options: object) -> Rows:
-    """What the package says of each pair alone, so that no padding changes a score."""
     settings = {"num_layers": 6, "model_type": model, "device": "cpu", "batch_size": 1, **options}
     answers, references = [a for a, _ in pairs], [r for _, r in pairs]
     import bert_score
@@ -79,7 +78,6 @@ def close(ours: Rows, theirs: Rows) -> bool:
 
 @pytest.fixture(scope="module")
 def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny random RoBERTa of six layers, under a name bert-score has a layer for."""
     from transformers import RobertaConfig, RobertaModel
 
     place = tmp_path_factory.mktemp("models") / "distilroberta-base"

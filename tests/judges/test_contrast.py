@@ -23,8 +23,6 @@ SPEC = ContrastSpec(about="a", encoder=CharNgramsSpec(), reference="implication"
 
 
 class Angles:
-    """Texts that are angles in degrees, as vectors of the plane."""
-
     name = "angles"
     digest = "angles"
 
@@ -34,7 +32,6 @@ class Angles:
 
 
 def case(answer: str | tuple[str, ...], *own: str, cluster: str = "c", block: str = "b") -> Case:
-    """An answer to a sample whose references these are."""
     texts = (answer,) if isinstance(answer, str) else answer
     key = f"{cluster} {own} {texts} {block}"
     sample = Sample(f"s{own}", {}, {"implication": own}, cluster=cluster)
@@ -144,15 +141,12 @@ def test_it_asks_nothing_and_its_recipe_names_its_encoder() -> None:
 
 
 def texts(seed: int, count: int) -> list[str]:
-    """Different angles, closer together than the answers of any model."""
     draw = np.random.default_rng(seed)
     return [f"{angle:.1f}" for angle in draw.choice(3600, count, replace=False) / 10]
 
 
 @each("seed", range(5))
-def test_an_echo_of_its_references_is_right_and_a_blind_answer_a_half(
-    seed: int,
-) -> None:
+def test_an_echo_of_its_references_is_right_and_a_blind_answer_a_half(seed: int) -> None:
     words = texts(seed, 12)
     sets = [words[start : start + 3] for start in range(0, 12, 3)]
 
@@ -165,7 +159,6 @@ DATA = os.environ.get("HARNESS_DATA")
 
 @pytest.fixture(scope="module")
 def released() -> list[Sample]:
-    """The released dialogues."""
     if not DATA:
         pytest.skip("needs released data: HARNESS_DATA")
     return emphasized_talk.read([Path(DATA) / "emphasized_talk/data.json"], None)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 from numpy.typing import NDArray
+from support.each import each
 
 from harness.core import Case, Request, Response, Sample
 from harness.errors import SpecError
-from harness.judges.nearness import CosineJudge
+from harness.judges.nearness import CosineJudge, nearest_cosine, preferred, reference_of
 from harness.models.encoders.encoders import CharNgrams
 from harness.parts import Mode, Reason
 from harness.specs.implicitness import CharNgramsSpec
@@ -25,8 +26,6 @@ NEAR_LITERAL = "She speaks about the temperature."
 
 
 class Angles:
-    """Texts that are angles in degrees, as vectors of the plane; remembers its calls."""
-
     name = "angles"
     digest = "angles"
 
@@ -83,14 +82,21 @@ def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
     [verdict] = judge().read([case(NEAR_TRUE, " \n", NEAR_LITERAL, NEAR_TRUE)])
 
     assert verdict.value == pytest.approx(2 / 3)
+    assert reference_of(Sample("s", {}, {"true": (" ", "b")}), "true", judge="j") == ("b",)
 
 
 @pytest.mark.parametrize(
     ("references", "fact"),
     [
-        ({"true": ("a",)}, r"s9 has no reference 'literal' \(it has: true\)"),
-        ({}, r"s9 has no reference 'true' \(it has: none\)"),
-        ({"true": (" ",), "literal": ("b",)}, r"s9 has a blank reference 'true'"),
+        (
+            {"true": ("a",)},
+            r"judge ngram-cosine: sample s9 has no reference 'literal' \(it has: true\)",
+        ),
+        ({}, r"judge ngram-cosine: sample s9 has no reference 'true' \(it has: none\)"),
+        (
+            {"true": (" ",), "literal": ("b",)},
+            r"judge ngram-cosine: sample s9 has a blank reference 'true'",
+        ),
     ],
 )
 def test_a_missing_reference_is_the_users_mistake(
@@ -113,14 +119,26 @@ def test_the_recipe_changes_with_what_changes_a_verdict_only() -> None:
     assert judge(prepend=Prepended(accept="scene")).recipe != recipe
 
 
+def test_the_nearest_of_several_texts_counts() -> None:
+    angles = {"a": (1.0, 0.0), "b": (0.6, 0.8), "c": (-1.0, 0.0)}
+    vectors = {name: np.array(of, dtype=np.float32) for name, of in angles.items()}
+
+    assert nearest_cosine("a", ("c", "b"), vectors) == pytest.approx(0.6)
+
+
+@each(
+    ("margin", "value"), [(0.1, 1.0), (-0.1, 0.0), (0.0, 0.5), (4e-7, 0.5), (-4e-7, 0.5), (6e-7, 1)]
+)
+def test_a_margin_below_six_decimals_is_a_tie(margin: float, value: float) -> None:
+    assert preferred(margin) == value
+
+
 # --- what is put before the texts compared ---
 
 SCENE = {"true": ("t1", "t2"), "literal": ("l",), "scene": ("It is cold.",), "cue": ("a", "b")}
 
 
 class Words:
-    """Every text as the same vector; remembers what it was given."""
-
     name = "words"
     digest = "words"
 

@@ -18,17 +18,14 @@ SIZES = [(len(f" {text}"), len(f" {text}".encode())) for text in SAKE]
 
 
 def sized(*parts: tuple[float, int | None, int]) -> Scores:
-    """Scores of these sums, tokens and bytes."""
     return tuple(ChoiceScore(*part) for part in parts)
 
 
 def neutral(*logprobs: float, **flags: int) -> Response:
-    """What the choices score without the sample."""
     return Response("n", choice_scores=scores(*logprobs, **flags))
 
 
 def without_neutral(failure: Reason = Reason.FILTERED) -> Response:
-    """A neutral step that has no answer."""
     return Response.failed("n", failure, "held back")
 
 
@@ -100,9 +97,7 @@ def test_each_normalisation_divides_or_corrects_as_its_name_says(
 
 
 @each("way", WAYS)
-def test_the_headline_is_of_the_judges_normalisation_and_all_others_go_with_it(
-    way: str,
-) -> None:
+def test_the_headline_is_of_the_judges_normalisation_and_all_others_go_with_it(way: str) -> None:
     read = case(TWO, asked=sample(SAKE), layout=spec("text"), neutral=neutral(-9.0, -3.0))
 
     verdict = judged(read, way)
@@ -193,7 +188,6 @@ def test_very_small_probabilities_make_no_surprise(
 
 
 def bounded(*parts: float | tuple[float]) -> Scores:
-    """Scores, those in brackets known as a bound alone."""
     return tuple(
         ChoiceScore(part[0], 1, 2, is_bound=True)
         if isinstance(part, tuple)
@@ -243,28 +237,22 @@ WORDS = [
 ]
 
 
+NUMBERS = [
+    *(("1", 1.0), ("2", 0.0), (" 1)", 1.0), ("Answer: 3", 0.0), ("Option 1.", 1.0)),
+    *(("1) Shut the window.", 1.0), ("**2**", 0.0)),
+    *(("1 or 2", U), ("neither", U), ("Option 7", U), ("0", U), ("10", U), ("1.5", U)),
+    *(("Shut the window.", U), ("One.", U), ("I think it is 1", U), ("", E), (" \n", E)),
+]
+
+
 @each(
-    ("text", "expected"),
-    [
-        *(("1", 1.0), ("2", 0.0), (" 1)", 1.0), ("Answer: 3", 0.0), ("Option 1.", 1.0)),
-        *(("1) Shut the window.", 1.0), ("**2**", 0.0)),
-        *(("1 or 2", U), ("neither", U), ("Option 7", U), ("0", U), ("10", U), ("1.5", U)),
-        *(("Shut the window.", U), ("One.", U), ("I think it is 1", U), ("", E), (" \n", E)),
-    ],
+    ("way", "text", "expected"),
+    [(way, *row) for way, rows in (("number", NUMBERS), ("text", WORDS)) for row in rows],
 )
-def test_a_written_number_is_read_where_it_opens_the_answer(
-    text: str, expected: float | Reason
+def test_a_written_number_or_text_is_read_where_it_opens_the_answer(
+    way: str, text: str, expected: float | Reason
 ) -> None:
-    verdict = judged(case(text))
-
-    assert (verdict.value if verdict.reason is None else verdict.reason) == expected
-
-
-@each(("text", "expected"), WORDS)
-def test_written_words_are_read_where_they_open_the_answer_whole(
-    text: str, expected: float | Reason
-) -> None:
-    verdict = judged(case(text, layout=spec("text")))
+    verdict = judged(case(text, layout=spec("text")) if way == "text" else case(text))
 
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 

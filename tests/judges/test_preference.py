@@ -38,17 +38,14 @@ FENCES = 6  # of the shipped prompt: one in its introduction, and one a part
 
 
 def judge(spec: PreferenceSpec = SPEC, prompts: Prompts = SHIPPED, model: str = "j@1") -> Judge:
-    """The judge of a spec."""
     return PreferenceJudge("toy", spec, prompts=prompts, model=model)
 
 
 def reply(text: str, stop: str | None = "stop") -> Response:
-    """What a judge model said."""
     return Response("k", texts=(text,), stop=stop)
 
 
 def asked(text: str = "Fine.", sample: Sample = SAMPLE, spec: PreferenceSpec = SPEC) -> list[str]:
-    """The words of each question about an answer."""
     requests = judge(spec).ask(sample, Response("a", texts=(text,)))
     return [request.messages[-1].content for request in requests]
 

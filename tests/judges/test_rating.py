@@ -51,7 +51,6 @@ def words(request: Request) -> str:
 
 
 def read(*texts: str, stop: str = "stop", served: str | None = None) -> Verdict:
-    """The verdict where the judge model said these texts."""
     reply = Response("k", texts=texts, stop=stop, served=served)
     [verdict] = judge().read([Case(SAMPLE, ANSWER, (reply,))])
     return verdict

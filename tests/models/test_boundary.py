@@ -9,7 +9,6 @@ Spans = list[tuple[int, int]]
 
 
 def spans(pieces: str) -> Spans:
-    """The offsets of pieces written with bars between them."""
     found: Spans = []
     for piece in pieces.split("|"):
         start = found[-1][1] if found else 0

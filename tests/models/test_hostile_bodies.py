@@ -120,7 +120,6 @@ def body_of(api: str, change: object) -> bytes:
 
 
 def answered(api: str, bodies: list[bytes]) -> list[Response]:
-    """The responses to calls whose replies have these bodies, in their order."""
     left = iter(bodies)
 
     def reply(heard: Heard) -> Reply:

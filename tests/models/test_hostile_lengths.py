@@ -9,12 +9,13 @@ import pytest
 from support.batch_bench import Bench, Kind
 from support.batch_bench import request as asked
 from support.each import each
-from support.hosted import hosted
+from support.hosted import failure_of, hosted
 from support.hostile import CHAT, MESSAGE, RESPONSE, VECTOR, Heard, HostileServer, Listener, right
 from support.stub_script import Reply
 from support.toy import Toy
 
 from harness.core import Response
+from harness.errors import ModelError
 from harness.parts import UNKNOWN_USAGE, Decoding, Mode, Reason
 
 MIB = 2**20
@@ -35,11 +36,6 @@ def answered(api: str, body: bytes, headers: dict[str, str], **changes: Any) -> 
         assert sum(one.method == "POST" for one in server.heard) == 1
     assert isinstance(response, Response)
     return response
-
-
-def failure_of(response: Response) -> tuple[Reason | None, str]:
-    assert response.failure is not None
-    return response.failure.reason, response.failure.message
 
 
 @each("api", ["chat", "anthropic", "embeddings"])
@@ -92,8 +88,6 @@ def test_an_answer_of_more_characters_than_its_tokens_can_have_is_not_stored(
 def test_results_of_a_batch_beyond_their_limit_end_in_one_message(
     kind: Kind, tmp_path: Path, *, is_packed: bool
 ) -> None:
-    from harness.errors import ModelError
-
     def swell(what: str, reply: Reply) -> Reply:
         if not what.endswith(("/content", "/results")):
             return reply

@@ -30,12 +30,10 @@ ASKED = Request("s3", "base", "response", "m@1", (Message("user", "?"),), Decodi
 
 
 def model(policy: str, samples: tuple[Sample, ...] = SAMPLES) -> ScriptedModel:
-    """The control of a policy."""
     return control("a-control", policy, sources=SOURCES, samples=samples)
 
 
 def said(policy: str, asked: Request) -> str:
-    """What a control answers to one request."""
     [response] = model(policy).answer([asked])
     assert response.texts is not None
     return response.texts[0]
@@ -83,24 +81,10 @@ def test_the_identity_of_a_control_covers_what_it_answers_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (
-            "orcale",
-            "control 'orcale' is not defined by this task's `controls`; did you mean oracle?",
-        ),
-        ("blind", "control 'blind' is not defined"),
-    ],
-)
-def test_an_unknown_policy_names_the_nearest(policy: str, words: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        model(policy)
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("policy", "step", "words"),
     [
+        ("orcale", "response", "'orcale' is not defined by this task's `controls`; .* oracle\\?"),
+        ("blind", "response", "control 'blind' is not defined"),
         ("oracle", "thnik", "nothing for step 'thnik' of variant base; .*; did you mean think"),
         ("empty", "response", "control 'empty' has nothing for step 'response'"),
         ("wrong", "response", "sample s3 has no field or reference 'meaning'.*; did you mean mean"),

@@ -36,7 +36,6 @@ LAYOUTS = {
 
 
 def asked(of: Sample = ORDERED, variant: str = "order0", mode: Mode = Mode.CHOOSE) -> Request:
-    """What a plan would ask of a sample."""
     options = lay_out(of, LAYOUTS[variant])
     words = (Message("user", f"{of.id} {[option.index for option in options]}"),)
     choices = () if mode is Mode.GENERATE else tuple(option.answer for option in options)
@@ -45,7 +44,6 @@ def asked(of: Sample = ORDERED, variant: str = "order0", mode: Mode = Mode.CHOOS
 
 
 def said(policy: str, request: Request, *samples: Sample) -> Response:
-    """What a control answers to one request."""
     held = samples or (ORDERED,)
     [response] = control("c", policy, sources=SOURCES, samples=held, layouts=LAYOUTS).answer(
         [request]
@@ -55,7 +53,6 @@ def said(policy: str, request: Request, *samples: Sample) -> Response:
 
 
 def place(response: Response) -> int:
-    """The place of the likeliest choice, from 1."""
     logprobs = [part.logprob for part in response.choice_scores or ()]
     assert sorted(logprobs) == [UNLIKELY, UNLIKELY, 0.0]
     return logprobs.index(0.0) + 1

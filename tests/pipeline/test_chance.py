@@ -6,7 +6,7 @@ import pytest
 from support.each import each
 from support.run_tables import score_rows
 from support.sketches import JUDGE, rows, run_file
-from support.toy import Toy
+from support.toy import Lines, Toy
 
 from harness.storage.runs import JudgeEntry, RunFolder, read_table
 
@@ -60,9 +60,7 @@ def test_a_judge_of_ones_own_says_its_own_chance(toy: Toy, more: str, chance: fl
     assert found == {"own": chance, "near": 0.5}
 
 
-def test_a_chance_that_is_no_number_is_refused(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_chance_that_is_no_number_is_refused(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/judges/own.py", JUDGES.format(more='\n    chance = "half"'))
     toy.write("configs/judges/own.yaml", "{about: mine, kind: python, entry: 'own.py:Own'}")
 

@@ -57,10 +57,8 @@ def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:
 def test_a_judge_has_a_row_for_each_order_and_none_for_a_variant(toy: Toy) -> None:
     judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
 
-    assert [(part.variant, part.step, part.calls) for part in judging] == [
-        ("-", "accept-first", 2 * EACH),
-        ("-", "reject-first", 2 * EACH),
-    ]
+    found = [(part.variant, part.step, part.calls) for part in judging]
+    assert found == [("-", order, 2 * EACH) for order in ("accept-first", "reject-first")]
 
 
 def test_a_call_that_two_variants_share_is_counted_once(toy: Toy) -> None:
@@ -209,9 +207,8 @@ def test_a_local_models_prompts_are_counted_by_its_own_tokenizer(toy: Toy) -> No
 
 
 def test_an_earlier_answer_is_sized_by_its_most_tokens_whatever_the_tokenizer(toy: Toy) -> None:
-    toy.edit(
-        "tasks/toy.yaml", "{temperature: 0, max_tokens: 20}", "{temperature: 0, max_tokens: 900}"
-    )
+    limits = ("{temperature: 0, max_tokens: 20}", "{temperature: 0, max_tokens: 900}")
+    toy.edit("tasks/toy.yaml", *limits)
 
     later = planned(toy, model="tiny-random")[2]
 

@@ -103,9 +103,8 @@ def test_a_broken_template_of_a_judge_is_told_before_the_model_is_asked(toy: Toy
 def test_a_judge_altered_since_keeps_its_stored_verdicts(toy: Toy) -> None:
     done = run.run(toy.space(), BASE)
     before = toy.bytes()
-    toy.edit(
-        "configs/judges/near.yaml", "accept: right, reject: wrong", "accept: wrong, reject: right"
-    )
+    options = "accept: right, reject: wrong", "accept: wrong, reject: right"
+    toy.edit("configs/judges/near.yaml", *options)
 
     reread = run.read(toy.space(), done.folder)
 
@@ -155,10 +154,8 @@ def test_a_judge_of_a_step_can_be_sent_later_and_is_remembered_with_its_step(
 
     done = run.judge(space, first.folder, ["near-thought"])
 
-    assert {entry.name: entry.step for entry in done.file.judges} == {
-        "near": None,
-        "near-thought": "thought",
-    }
+    steps = {entry.name: entry.step for entry in done.file.judges}
+    assert steps == {"near": None, "near-thought": "thought"}
     assert verdicts(done.folder.read_rows(), "near-thought") == {"base": set(), "think": {0.0}}
 
 
@@ -187,11 +184,8 @@ def test_verdicts_on_a_step_are_read_anew_from_that_step(thoughtful: Toy) -> Non
     reread = run.read(space, done.folder)
 
     changed = Counter((c.judge, c.row.variant, c.after.value) for c in reread.changes)
-    assert changed == {
-        ("near", "base", 1.0): ANSWERS,
-        ("near", "think", 1.0): ANSWERS,
-        ("near-thought", "think", 0.0): ANSWERS,
-    }
+    anew = [("near", "base", 1.0), ("near", "think", 1.0), ("near-thought", "think", 0.0)]
+    assert changed == dict.fromkeys(anew, ANSWERS)
     assert not any(reread.stale.values())
     assert run.read(space, done.folder).changes == ()
 

@@ -7,7 +7,7 @@ import sys
 from itertools import product
 
 import pytest
-from support.toy import Toy, lines
+from support.toy import Lines, Toy, lines
 
 from harness.pipeline.execute import CHUNK
 from harness.storage.runs import RunFolder
@@ -42,11 +42,8 @@ def test_a_run_of_two_chunks_is_in_the_order_of_the_plan_and_is_repeated_and_rea
     assert file.planned == len(rows) == 2 * COUNT > CHUNK
     assert places == list(product(("T0", "T0.5"), stories))
     assert all(row.verdicts["near"].value == 1.0 for row in rows)
-    assert {row.score.n for row in RunFolder(folder).read_scores()} == {
-        COUNT,
-        2 * COUNT,
-        COUNT // 2,
-    }
+    sizes = {row.score.n for row in RunFolder(folder).read_scores()}
+    assert sizes == {COUNT, 2 * COUNT, COUNT // 2}
 
     before = toy.bytes()
     forget(toy)
@@ -73,9 +70,7 @@ def test_another_judge_goes_through_a_large_run_and_all_verdicts_stay(toy: Toy) 
 
 
 @pytest.mark.slow
-def test_a_large_run_is_counted_sharded_and_merged_in_chunks(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_large_run_is_counted_sharded_and_merged_in_chunks(toy: Toy, capsys: Lines) -> None:
     with_samples(toy, COUNT)
     given = ("run", "--task", "toy", "--model", "oracle", "--variant", "base")
 
@@ -100,10 +95,7 @@ def peak(*words: str) -> int:
         "import resource, sys; from harness.cli import main; main(sys.argv[1:]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
-    )
-    return int(done.stdout.split()[-1])
+    return int(subprocess.check_output([sys.executable, "-c", code, *words]).split()[-1])
 
 
 @pytest.mark.slow

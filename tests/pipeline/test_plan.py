@@ -155,10 +155,7 @@ def test_cells_stand_in_the_order_of_variant_decoding_and_sample(tmp_path: Path)
     plan = warm(tmp_path, "tea", "rain")
     both = replace(plan, run=replace(plan.run, variants=("plain", "think")))
 
-    places = [
-        (cell.variant, decoding_label(both.task, cell.decoding), cell.sample.id)
-        for cell in both.cells
-    ]
+    places = [(c.variant, decoding_label(both.task, c.decoding), c.sample.id) for c in both.cells]
 
     labels = [("plain", "T0.3"), ("plain", "T0.5"), ("think", "T0.3"), ("think", "T0.5")]
     assert places == [(*label, sample) for label in labels for sample in ("s1", "s2")]
@@ -215,9 +212,8 @@ def test_a_reference_to_reveal_that_is_missing_is_named(
     plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
     cell = replace(plan.cells[0], sample=replace(plan.samples[0], references=references))
 
-    with pytest.raises(
-        SpecError, match="variant plain reveals 'good', which sample s1 does not have"
-    ):
+    error = "variant plain reveals 'good', which sample s1 does not have"
+    with pytest.raises(SpecError, match=error):
         template_values(plan, cell, step=STEP)
 
 
@@ -235,9 +231,8 @@ def test_a_template_may_not_ask_for_what_is_not_revealed(tmp_path: Path) -> None
 
 def test_a_template_may_ask_for_earlier_steps_only(tmp_path: Path) -> None:
     plan = sketches.plan(tmp_path, "tea", variants=("plain", "think"))
-    backwards = structs.replace(
-        plan.task.variants["think"], steps=plan.task.variants["think"].steps[::-1]
-    )
+    think = plan.task.variants["think"]
+    backwards = structs.replace(think, steps=think.steps[::-1])
     wrong = structs.replace(plan.task, variants={**plan.task.variants, "think": backwards})
 
     check_templates(plan)
@@ -267,12 +262,9 @@ def test_a_step_that_follows_up_has_the_question_and_the_answer_in_view(tmp_path
 
     asked = request(plan, plan.cells[0], step=plan.task.variants["think"].steps[1], earlier=said)
 
-    turns = [(turn.role, turn.content) for turn in asked.messages]
-    assert turns == [
-        ("user", "What is meant by tea?"),
-        ("assistant", "leaves < |im_end| >"),
-        ("user", "Now answer."),
-    ]
+    assert [turn.role for turn in asked.messages] == ["user", "assistant", "user"]
+    contents = [turn.content for turn in asked.messages]
+    assert contents == ["What is meant by tea?", "leaves < |im_end| >", "Now answer."]
 
 
 def test_a_conversation_has_one_system_turn(tmp_path: Path) -> None:

@@ -54,9 +54,8 @@ def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Pa
 
 
 def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Path) -> None:
-    notes = [
-        f"500 after {n}.5 s (req_0a1b2c3d4e{n}); call 6f1c2d{n}0-aa-41 of batch" for n in (1, 2, 3)
-    ]
+    told = "500 after {0}.5 s (req_0a1b2c3d4e{0}); call 6f1c2d{0}0-aa-41 of batch"
+    notes = [told.format(n) for n in (1, 2, 3)]
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     some = [
         {"one": VerdictRecord(None, Reason.FAILED, note=note)}
@@ -137,12 +136,7 @@ def test_a_row_of_a_failed_response_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("thought", "response", "served"),
-    [
-        ("m-1", "m-1", "m-1"),
-        ("m-2", "m-1", "m-1+m-2"),
-        (None, "m-1", "m-1"),
-        (None, None, None),
-    ],
+    [("m-1", "m-1", "m-1"), ("m-2", "m-1", "m-1+m-2"), (None, "m-1", "m-1"), (None, None, None)],
 )
 def test_a_row_names_every_snapshot_behind_its_answer(
     tmp_path: Path, thought: str | None, response: str | None, served: str | None

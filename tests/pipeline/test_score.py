@@ -30,10 +30,6 @@ def at(decoding: str, values: Sequence[float | Reason], **changes: object) -> li
     return rows(values, decoding=decoding, **changes)
 
 
-def in_groups(**values: Sequence[float | Reason]) -> list[SampleRecord]:
-    return [r for group, part in values.items() for r in rows(part, group=group)]
-
-
 @pytest.mark.parametrize(
     ("values", "value", "n"),
     [
@@ -70,13 +66,10 @@ def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
 
 
 def test_groups_stand_after_the_overall_row_in_alphabetical_order() -> None:
-    found = table(in_groups(maxims=[0.0], irony=[1.0, 1.0]))
+    found = table([*rows([0.0], group="maxims"), *rows([1.0, 1.0], group="irony")])
 
-    assert [(r.score.group, r.score.value) for r in found] == [
-        ("all", 2 / 3),
-        ("irony", 1.0),
-        ("maxims", 0.0),
-    ]
+    values = [(r.score.group, r.score.value) for r in found]
+    assert values == [("all", 2 / 3), ("irony", 1.0), ("maxims", 0.0)]
 
 
 def test_the_headline_is_the_mean_over_both_temperatures_with_samples_for_clusters() -> None:
@@ -119,10 +112,8 @@ def test_each_judge_has_rows_of_its_own() -> None:
 
     found = table(judged, judges=(JUDGE, far))
 
-    assert [(r.score.judge, r.score.metric, r.score.value) for r in found] == [
-        ("near", "accuracy", 1.0),
-        ("far", "mean_rating", 4.0),
-    ]
+    values = [(r.score.judge, r.score.metric, r.score.value) for r in found]
+    assert values == [("near", "accuracy", 1.0), ("far", "mean_rating", 4.0)]
 
 
 def test_a_signature_is_the_recipe_in_one_line() -> None:

@@ -107,10 +107,8 @@ def test_pools_of_one_task_are_never_mixed() -> None:
 
     found = table(rows, BOTH)
 
-    assert averages(BOTH) == {
-        "all": ("order0", "order1"),
-        "text:all": ("text:order0", "text:order1"),
-    }
+    pools = {"all": ("order0", "order1"), "text:all": ("text:order0", "text:order1")}
+    assert averages(BOTH) == pools
     assert [one(found, variant=v).score.value for v in ("all", "text:all")] == [1.0, 0.0]
     assert one(found, variant="all").signature != one(found, variant="text:all").signature
 

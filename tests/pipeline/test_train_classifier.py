@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.packages import needs
 from support.tables_of_talk import TOPICS, Talk, build, talk
+from support.toy import Lines
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
@@ -19,7 +20,6 @@ from harness.storage.find_runs import run_folders
 from harness.storage.run_tables import SampleRecord
 
 pytestmark = needs("sklearn")
-Caps = pytest.CaptureFixture[str]
 RUN = ("run", "--task", "talk", "--model", "grams-svm")
 GRID = ("train", "--grid", "--task", "talk", "--model")
 
@@ -64,7 +64,7 @@ def test_a_logistic_regression_tells_probabilities_of_the_labels(toy: Talk) -> N
 
 
 def test_a_support_vector_machine_gives_labels_and_scores_and_no_probability(
-    toy: Talk, capsys: Caps
+    toy: Talk, capsys: Lines
 ) -> None:
     trained(toy)
 
@@ -94,8 +94,7 @@ def test_another_training_is_another_model(toy: Talk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("methods", "rows"),
-    [((), 12), (("swap",), 24), (("swap", "echo"), 36), (("all",), 36)],
+    ("methods", "rows"), [((), 12), (("swap",), 24), (("swap", "echo"), 36), (("all",), 36)]
 )
 def test_made_rows_join_by_method(toy: Talk, methods: tuple[str, ...], rows: int) -> None:
     made = [line for way in ("swap", "echo") for line in _made(way)]
@@ -114,7 +113,7 @@ def _made(way: str) -> list[tuple[str, str, str, str]]:
     return [(f"{text} {way}", kind, way, "") for text, kind, _, _ in talk(TOPICS[:4])]
 
 
-def test_evaluating_on_what_was_trained_on_is_refused(toy: Talk, capsys: Caps) -> None:
+def test_evaluating_on_what_was_trained_on_is_refused(toy: Talk, capsys: Lines) -> None:
     trained(toy)
     toy.rows("dev.csv", talk(TOPICS[:4]))
 
@@ -122,7 +121,7 @@ def test_evaluating_on_what_was_trained_on_is_refused(toy: Talk, capsys: Caps) -
     assert "trained on 12 of these 12 texts" in capsys.readouterr().err
 
 
-def test_only_texts_that_are_asked_count_as_trained_on(toy: Talk, capsys: Caps) -> None:
+def test_only_texts_that_are_asked_count_as_trained_on(toy: Talk, capsys: Lines) -> None:
     trained(toy)
     toy.rows("dev.csv", [*talk(TOPICS[:1]), *talk(TOPICS[4:])])
 
@@ -134,7 +133,7 @@ def test_only_texts_that_are_asked_count_as_trained_on(toy: Talk, capsys: Caps) 
     assert f"trained on {seen} of these 6 texts" in capsys.readouterr().err
 
 
-def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(toy: Talk, capsys: Caps) -> None:
+def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(toy: Talk, capsys: Lines) -> None:
     trained(toy)
 
     toy.harness(*RUN, "--dry-run")
@@ -145,7 +144,7 @@ def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(toy: Talk, capsy
     assert re.search(r"talk +\w+ +\w+ +12 +0 +0 +0\n", out)
 
 
-def test_what_was_trained_for_a_task_answers_its_perturbed_texts(toy: Talk, capsys: Caps) -> None:
+def test_what_was_trained_for_a_task_answers_its_perturbed_texts(toy: Talk, capsys: Lines) -> None:
     toy.harness("train", "grams-svm", "--task", "talk")
     toy.harness("perturb", "--task", "talk", "--method", "adverbs,eda")
 
@@ -162,7 +161,7 @@ def test_what_was_trained_for_a_task_answers_its_perturbed_texts(toy: Talk, caps
 
 @pytest.mark.parametrize("command", ["train", "run"])
 def test_a_perturbed_task_is_trained_for_by_its_original(
-    toy: Talk, capsys: Caps, command: str
+    toy: Talk, capsys: Lines, command: str
 ) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
     named = ["train", "grams-svm"] if command == "train" else ["run", "--model", "grams-svm"]
@@ -187,7 +186,7 @@ def test_a_perturbed_task_is_trained_for_by_its_original(
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_remedy(
-    toy: Talk, capsys: Caps, words: list[str], named: str
+    toy: Talk, capsys: Lines, words: list[str], named: str
 ) -> None:
     assert toy.harness(*words) == 2
     assert named in capsys.readouterr().err
@@ -209,7 +208,7 @@ def test_a_damaged_folder_is_refused(toy: Talk, name: str) -> None:
         read_trained(folder, model="grams-svm", task="talk")
 
 
-def test_a_yaml_that_has_changed_since_is_refused(toy: Talk, capsys: Caps) -> None:
+def test_a_yaml_that_has_changed_since_is_refused(toy: Talk, capsys: Lines) -> None:
     trained(toy)
     toy.model("grams-svm", "{kind: sklearn, head: svm, encoder: {kind: char-ngrams}, c: 3}")
 
@@ -297,7 +296,7 @@ def test_oversampling_makes_all_classes_equally_frequent(toy: Talk) -> None:
     assert plain.card.digest != balanced.card.digest
 
 
-def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Caps) -> None:
+def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Lines) -> None:
     assert with_made.harness(*GRID, "grams-svm,grams-logistic", "--json") == 0
 
     rows = json.loads(capsys.readouterr().out)
@@ -314,7 +313,7 @@ def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Caps) -
 NAMES = ("", "+echo", "+swap", "+all")
 
 
-def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Caps) -> None:
+def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Lines) -> None:
     words = (*GRID, "grams-svm", "--augment", "none,echo+swap")
     assert with_made.harness(*words) == 0
     first = capsys.readouterr().out
@@ -340,7 +339,7 @@ def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Caps)
     ],
 )
 def test_a_grid_that_cannot_be_is_refused(
-    with_made: Talk, capsys: Caps, words: list[str], named: str
+    with_made: Talk, capsys: Lines, words: list[str], named: str
 ) -> None:
     with_made.model(
         "fixed", "{kind: sklearn, head: svm, encoder: {kind: char-ngrams}, trained: here}"
@@ -351,7 +350,7 @@ def test_a_grid_that_cannot_be_is_refused(
 
 
 def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
-    toy: Talk, capsys: Caps
+    toy: Talk, capsys: Lines
 ) -> None:
     """A made row may be a rewording of a text that is evaluated: what finds it is no evidence."""
     text = "Nobody wonders where our spoons have gone since Monday"
@@ -375,7 +374,7 @@ def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
 
 
 def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
-    with_made: Talk, capsys: Caps
+    with_made: Talk, capsys: Lines
 ) -> None:
     with_made.rows("mine.csv", talk(TOPICS))
     [file] = with_made.folder.rglob("mine.csv")

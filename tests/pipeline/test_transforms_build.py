@@ -21,9 +21,7 @@ REGISTRY = Registry((shipped_home(),), {}, Path("no cache"))
 PROMPTS: Prompts = REGISTRY.prompts
 STORY = Sample(
     "s1",
-    fields={
-        name: f"<{name}>" for name in ("context", "prefix", "utterance", "speaker", "listener")
-    },
+    {name: f"<{name}>" for name in ("context", "prefix", "utterance", "speaker", "listener")},
     references={"true_intention": ("<true>",), "literal_intention": ("<literal>",)},
 )
 MEANINGS = Sample("s2", {"turn": "Tea."}, {"implication": ("Only tea.", "Nothing but tea.")})
@@ -79,12 +77,10 @@ def test_turns_that_the_model_finds_worth_no_stress_are_dropped_and_others_kept_
     samples = [dialogue(3, f"{name}, {said}", name) for name in ("Ann", "Ben", "Cyd")]
     replies = {"Ann": "Two.\nyes", "Ben": "None.\nno", "Cyd": "perhaps"}
 
-    built, _ = made(
-        tmp_path,
-        "turns",
-        *samples,
-        say=lambda asked: next(r for n, r in replies.items() if n in asked.messages[-1].content),
-    )
+    def say(asked: Request) -> str:
+        return next(said for name, said in replies.items() if name in asked.messages[-1].content)
+
+    built, _ = made(tmp_path, "turns", *samples, say=say)
 
     assert [sample for sample, _ in built.finished] == [samples[0]]
     assert (built.dropped, dict(built.missing)) == (1, {Reason.UNPARSED: 1})
@@ -131,15 +127,13 @@ def test_a_job_repeated_asks_nothing_and_makes_the_same(tmp_path: Path) -> None:
     assert second == first
 
 
-@pytest.mark.parametrize(("verdict", "kept", "dropped"), [("yes", 1, 0), ("No.", 0, 1)])
+@pytest.mark.parametrize(("said", "kept"), [("A little.\nyes", 1), ("A little.\nNo.", 0)])
 def test_meanings_are_kept_only_where_they_are_found_close(
-    tmp_path: Path, verdict: str, kept: int, dropped: int
+    tmp_path: Path, said: str, kept: int
 ) -> None:
-    built, _ = made(
-        tmp_path, "agreement", MEANINGS, say=lambda _: f"They differ little.\n{verdict}"
-    )
+    built, _ = made(tmp_path, "agreement", MEANINGS, say=lambda _: said)
 
-    assert (len(built.finished), built.dropped) == (kept, dropped)
+    assert (len(built.finished), built.dropped) == (kept, 1 - kept)
 
 
 def test_one_meaning_alone_is_kept_unasked(tmp_path: Path) -> None:
@@ -150,8 +144,7 @@ def test_one_meaning_alone_is_kept_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
-    [("", Reason.EMPTY), ("Yes, they are close, I think", Reason.UNPARSED)],
+    ("said", "reason"), [("", Reason.EMPTY), ("Yes, they are close, I think", Reason.UNPARSED)]
 )
 def test_a_reply_that_cannot_be_read_leaves_the_sample_out_and_is_counted(
     tmp_path: Path, said: str, reason: Reason
@@ -163,9 +156,10 @@ def test_a_reply_that_cannot_be_read_leaves_the_sample_out_and_is_counted(
 
 
 def test_a_failed_call_ends_a_chain_with_its_reason(tmp_path: Path) -> None:
-    built, talker = made(
-        tmp_path, "chains", STORY, say=lambda asked: Response.failed(asked.key, Reason.FILTERED, "")
-    )
+    def say(asked: Request) -> Response:
+        return Response.failed(asked.key, Reason.FILTERED, "")
+
+    built, talker = made(tmp_path, "chains", STORY, say=say)
 
     assert built.missing == {Reason.FILTERED: 1}
     assert [asked.step for asked in talker.heard] == ["turn1_literal"]

@@ -91,9 +91,7 @@ def test_choices_stand_in_the_order_of_the_original() -> None:
 
 def test_texts_that_cannot_be_changed_are_counted_and_left_out() -> None:
     found, counts = perturbed(
-        samples(*TEXTS, ""),
-        quiz(),
-        PerturbationPlan("text", specs("adjectives", "eda_deletion")),
+        samples(*TEXTS, ""), quiz(), PerturbationPlan("text", specs("adjectives", "eda_deletion"))
     )
 
     assert counts[["changed", "unchanged"]].to_numpy().tolist() == [[1, 3], [2, 2]]
@@ -165,10 +163,8 @@ def test_a_line_leaves_out_blank_references() -> None:
 def test_what_a_model_does_not_write_is_missing_by_reason(
     tmp_path: Path, name: str, reply: str | Reason, counts: tuple[int, int, dict[Reason, int]]
 ) -> None:
-    two, plan = (
-        samples("The ferry is late.", "The tea is cold."),
-        PerturbationPlan("text", specs(name)),
-    )
+    two = samples("The ferry is late.", "The tea is cold.")
+    plan = PerturbationPlan("text", specs(name))
 
     def answered(request: Request) -> Response:
         if isinstance(reply, Reason):

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.sketches import HOSTILE, Talker, failure, plan, reply, request, run_file, task
+from support.sketches import HOSTILE, Talker, plan, reply, request, run_file, task
 
 from harness.core import Case, Request, Response, Sample, Verdict
 from harness.errors import StoreError
@@ -104,10 +104,8 @@ def test_each_cell_is_asked_once_and_answered_in_the_order_of_the_plan(tmp_path:
     trials = answer(plan(tmp_path, "tea", "rain"), talker.desk(tmp_path))
 
     assert texts(trials) == ["SAY SOMETHING ABOUT TEA.", "SAY SOMETHING ABOUT RAIN."]
-    assert [(t.sample.id, t.variant, t.decoding) for t in trials] == [
-        ("s1", "plain", "T0"),
-        ("s2", "plain", "T0"),
-    ]
+    places = [(t.sample.id, t.variant, t.decoding) for t in trials]
+    assert places == [(name, "plain", "T0") for name in ("s1", "s2")]
 
 
 def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
@@ -123,10 +121,7 @@ def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "asked", "then"),
-    [
-        (Reason.FAILED, ["Say something about rain."], "On response."),
-        (Reason.REFUSED, [], None),
-    ],
+    [(Reason.FAILED, ["Say something about rain."], "On response."), (Reason.REFUSED, [], None)],
 )
 def test_only_what_failed_is_asked_again(
     tmp_path: Path, reason: Reason, asked: list[str], then: str | None
@@ -146,10 +141,7 @@ def test_a_model_that_breaks_down_loses_nothing_that_came_before(tmp_path: Path)
             raise RuntimeError("a bug of ours")
         return "Fine."
 
-    with (
-        pytest.raises(RuntimeError, match="a bug of ours"),
-        Talker(say).desk(tmp_path) as desk,
-    ):
+    with pytest.raises(RuntimeError, match="a bug of ours"), Talker(say).desk(tmp_path) as desk:
         answer(plan(tmp_path), desk)
     talker = Talker()
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
@@ -184,10 +176,7 @@ def test_offline_a_missing_call_is_an_error_with_its_count(
 
 def test_offline_a_stored_failure_stands_and_is_not_asked_again(tmp_path: Path) -> None:
     planned = plan(tmp_path, "tea", "rain")
-    failing = Talker(
-        lambda asked: failure(asked) if "tea" in asked.messages[0].content else reply(asked)
-    )
-    first = answer(planned, failing.desk(tmp_path))
+    first = answer(planned, Talker(failing_on("tea", Reason.FAILED)).desk(tmp_path))
 
     again = answer(planned, Talker().desk(tmp_path, is_offline=True))
 
@@ -280,10 +269,8 @@ def test_first_steps_that_failed_are_asked_again_and_then_go_on(tmp_path: Path) 
 
     trials = answer(planned, talker.desk(tmp_path))
 
-    assert [(asked.sample_id, asked.step) for asked in talker.heard] == [
-        ("s2", "thought"),
-        ("s2", "response"),
-    ]
+    heard = [(asked.sample_id, asked.step) for asked in talker.heard]
+    assert heard == [("s2", "thought"), ("s2", "response")]
     assert texts(trials) == ["Fine.", "On response."]
 
 
@@ -301,12 +288,17 @@ def judged(
 def test_a_judges_replies_reach_the_answers_they_are_about(tmp_path: Path) -> None:
     oracle = Talker(lambda asked: "good" if "tea" in asked.messages[-1].content else "bad")
 
-    found = judged(tmp_path, Asker(), "rain", "tea", "snow", model=Talker(), oracle=oracle)
+    topics, model = ("rain", "tea", "snow"), Talker()
+
+    found = judged(tmp_path, Asker(), *topics, model=model, oracle=oracle)
 
     assert [part.value for part in found] == [0.0, 1.0, 0.0]
     assert [len(part.keys) for part in found] == [2, 2, 2]
     assert [part.replies for part in found] == [("bad",) * 2, ("good",) * 2, ("bad",) * 2]
     assert len({key for part in found for key in part.keys}) == 6
+    # Repeated, the command asks nothing again.
+    assert found == judged(tmp_path, Asker(), *topics, model=model, oracle=oracle)
+    assert (len(model.heard), len(oracle.heard)) == (3, 6)
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -331,15 +323,6 @@ def test_a_judge_reads_why_it_got_no_reply(tmp_path: Path, reason: Reason) -> No
     [found] = judged(tmp_path, Asker(), "tea", model=Talker(lambda _: "Fine."), oracle=oracle)
 
     assert (found.value, found.reason) == (None, reason)
-
-
-def test_a_judge_is_asked_once_though_the_command_is_repeated(tmp_path: Path) -> None:
-    model, oracle = Talker(), Talker(lambda _: "good")
-
-    found = [judged(tmp_path, Asker(), "tea", model=model, oracle=oracle) for _ in range(2)]
-
-    assert found[0] == found[1]
-    assert (len(model.heard), len(oracle.heard)) == (1, 2)
 
 
 def test_stored_replies_can_be_read_again_without_a_call(tmp_path: Path) -> None:
@@ -411,7 +394,13 @@ def test_a_run_that_was_stopped_anywhere_ends_in_the_same_bytes(tmp_path: Path, 
     planned = plan(tmp_path, variants=BOTH)
     whole = write(tmp_path / "whole", answer(planned, Talker().desk(tmp_path / "whole")))
     before, after = Talker(), Talker()
-    before.say = lambda asked: f"On {asked.step}." if len(before.heard) <= stop else _stop()
+
+    def say(asked: Request) -> str:
+        if len(before.heard) > stop:
+            raise KeyboardInterrupt
+        return f"On {asked.step}."
+
+    before.say = say
 
     with pytest.raises(KeyboardInterrupt), before.desk(tmp_path / "torn") as desk:
         answer(planned, desk)
@@ -419,10 +408,6 @@ def test_a_run_that_was_stopped_anywhere_ends_in_the_same_bytes(tmp_path: Path, 
 
     assert resumed == whole
     assert len(after.heard) == 9 - stop
-
-
-def _stop() -> str:
-    raise KeyboardInterrupt
 
 
 def test_a_desk_asks_for_each_key_once_and_answers_by_key(tmp_path: Path) -> None:

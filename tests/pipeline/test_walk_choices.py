@@ -97,10 +97,8 @@ def test_a_choice_is_asked_for_with_the_very_strings_to_score(
 def test_a_choice_is_data_where_it_is_shown_and_where_it_is_scored(
     tmp_path: Path, hostile: str, shown: str
 ) -> None:
-    by_text = {
-        "order0": structs.replace(variants("order0")["order0"], choice=ChoiceSpec(answers="text"))
-    }
-    made = plan(tmp_path, sample((hostile, "No.")), spec=task(by_text))
+    by_text = structs.replace(variants("order0")["order0"], choice=ChoiceSpec(answers="text"))
+    made = plan(tmp_path, sample((hostile, "No.")), spec=task({"order0": by_text}))
 
     asked = asked_of(made)[1]
 
@@ -167,11 +165,8 @@ SOME = task({**variants("order0"), **variants("story", pool=None, needs=("story"
 def test_a_sample_without_a_field_that_a_variant_needs_is_not_planned_there(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(), LONG, spec=SOME)
 
-    assert [(cell.variant, cell.sample.id) for cell in made.cells] == [
-        ("order0", "s1"),
-        ("order0", "long"),
-        ("story", "long"),
-    ]
+    cells = [(cell.variant, cell.sample.id) for cell in made.cells]
+    assert cells == [("order0", "s1"), ("order0", "long"), ("story", "long")]
 
 
 def test_a_variant_that_no_sample_can_be_asked_under_is_refused(tmp_path: Path) -> None:
@@ -189,11 +184,9 @@ def test_a_variants_digest_covers_how_choices_are_laid_out_answered_and_by_whom_
         held = {variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in specs}
         return len(held)
 
-    laid = [
-        structs.replace(own, choice=choice)
-        for choice in (by_text, bare, ChoiceSpec(order=1), ChoiceSpec())
-    ]
-    assert digests(task(), *(task({"order0": one}) for one in laid)) == 5
+    choices = (by_text, bare, ChoiceSpec(order=1), ChoiceSpec())
+    laid = (task({"order0": structs.replace(own, choice=choice)}) for choice in choices)
+    assert digests(task(), *laid) == 5
     needs = task({"order0": structs.replace(own, needs=("topic",))})
     assert digests(needs, *(way(task(), n) for n in ("logprob", "top_logprobs", "written"))) == 4
     assert digests(*(task(variants("order0", pool=pool)) for pool in ("all", "other", None))) == 1
@@ -227,10 +220,8 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
 def test_another_number_of_scores_than_of_choices_is_missing_and_stops_nothing(
     tmp_path: Path, count: int
 ) -> None:
-    few = scores(*[-1.0] * count)
-    talker = Talker(
-        lambda a: scored(a) if a.step == "neutral" else Response(a.key, choice_scores=few)
-    )
+    few = Response("", choice_scores=scores(*[-1.0] * count))
+    talker = Talker(lambda a: scored(a) if a.step == "neutral" else replace(few, key=a.key))
 
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
 
@@ -305,7 +296,3 @@ def test_trials_come_back_from_rows_with_their_options_and_neutral_scores(tmp_pa
         (case.options, case.neutral and found[case.neutral.key]) for case in cases(rows, made.task)
     ]
     assert [len(step.choice_scores) for row in rows for step in row.steps] == [3, 3] * 4
-
-
-def labels(trials: Sequence[SampleRecord]) -> set[str]:
-    return {trial.decoding for trial in trials}

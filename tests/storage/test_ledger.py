@@ -545,3 +545,61 @@ def test_of_many_calls_those_asked_for_are_found_without_decoding_the_others(
     }
     with pytest.raises(StoreError, match=r"a\.jsonl:8: damaged record"):
         ledger.find([asked[7].key])
+
+
+REFUSALS = [
+    REFUSED,
+    Response("k", failure=Failure(Reason.FAILED, "gone")),
+    Response("k", failure=Failure(Reason.TRUNCATED, "second"), usage=Usage(2, 3, 1.5)),
+    Response("k", failure=Failure(Reason.FAILED, "gone again"), usage=Usage(0, 0, 0.0)),
+]
+
+
+def test_a_reply_without_an_answer_stands_before_a_call_that_got_none(tmp_path: Path) -> None:
+    stored(tmp_path, *((request(), response) for response in REFUSALS))
+
+    failure = Ledger(tmp_path).find(["k"])["k"].failure
+
+    assert failure is not None
+    assert failure.message == "second"
+
+
+def test_what_was_added_is_found_before_it_is_closed(tmp_path: Path) -> None:
+    ledger, asked = Ledger(tmp_path), request()
+
+    ledger.add(asked, reply(asked))
+
+    assert ledger.find([asked.key]) == {asked.key: reply(asked)}
+    ledger.close()
+
+
+def test_at_one_time_the_segment_decides_and_then_the_line(tmp_path: Path) -> None:
+    asked = request()
+    texts = {"b": ("b1", "b2"), "a": ("a1", "a2")}
+    for name, said in texts.items():
+        lines = [line(asked, reply(asked, text), time=7.0) for text in said]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(lines))
+
+    assert Ledger(tmp_path).find([asked.key])[asked.key].texts == ("a1",)
+
+
+def test_each_repeat_of_one_prompt_is_a_record_of_its_own(tmp_path: Path) -> None:
+    repeats = [request(repeat=k) for k in range(3)]
+
+    stored(tmp_path, *((asked, reply(asked, f"{asked.repeat}")) for asked in repeats))
+
+    found = Ledger(tmp_path).find([asked.key for asked in repeats])
+    assert [found[asked.key].texts for asked in repeats] == [("0",), ("1",), ("2",)]
+
+
+def test_half_a_character_in_a_failure_or_a_snapshot_is_stored_and_two_halves_are_one(
+    tmp_path: Path,
+) -> None:
+    asked, other = request(), request("other")
+    served = Response(other.key, texts=("\ud83d\ude00 \ud83d",), served="m\udc80")
+
+    stored(tmp_path, (asked, failure(asked, "\udc80")), (other, served))
+
+    found = Ledger(tmp_path).find([asked.key, other.key])
+    assert found[asked.key] == failure(asked, "\ufffd")
+    assert (found[other.key].texts, found[other.key].served) == (("\U0001f600 \ufffd",), "m\ufffd")

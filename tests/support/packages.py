@@ -1,8 +1,14 @@
-"""Tests skipped where an optional package is not installed, without importing it to find out."""
+"""Tests skipped where a package or the released data is missing, without importing to find out."""
 
+import os
 from importlib.util import find_spec
 
 import pytest
+
+DATA = os.environ.get("HARNESS_DATA")
+needs_data = pytest.mark.skipif(
+    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
+)
 
 
 def needs(*packages: str) -> pytest.MarkDecorator:

@@ -106,10 +106,12 @@ def _chosen(record: ImportedRecord, column: str, named: Named) -> str:
 def _by_index(content: Any, named: Named, start: int) -> dict[int, float]:  # noqa: ANN401 - any JSON
     """The number of each option, by the place of its choice in the sample."""
     by_number, by_text = named
+    if isinstance(content, str) and len(content) > _LONGEST:
+        raise ValueError(f"{len(content)} characters, more than {_LONGEST}")
     for parse in (read_json, literal_eval) if isinstance(content, str) else ():
         # Literals alone: no name is looked up, nothing runs.
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            content = parse(content.strip()[:_LONGEST])
+            content = parse(content.strip())
             break
     if isinstance(content, list):
         if len(content) != len(by_number):

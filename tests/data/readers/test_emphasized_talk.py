@@ -2,23 +2,19 @@
 
 import json
 import logging
-import os
 from collections import Counter
 from math import comb
 from pathlib import Path
 
 import pytest
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Sample
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, Span, find_span, read
 from harness.errors import DataError
 
-DATA = os.environ.get("HARNESS_DATA")
 RELEASED = Path(DATA or ".", "emphasized_talk", "data.json")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 CONTEXT = "0: who has the ladder?<br>1: one of the neighbours."
 MEANT = {"rosa": ["the others did not ask."], "promised": ["she owes it.", "it was agreed."]}
 TURN = "0: rosa promised to ask, and rosa's word is good."

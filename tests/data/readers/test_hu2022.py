@@ -1,6 +1,5 @@
 """Multiple-choice prompts in five orders to one sample an item."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.packages import DATA, needs_data
 from support.posed_files import (
     LABELS,
     OPTIONS,
@@ -27,11 +27,7 @@ from harness.data.readers.hu2022 import COLUMNS, GROUPS, posed_item, read
 from harness.errors import DataError
 from harness.storage.tables import read_rows
 
-DATA = os.environ.get("HARNESS_DATA")
 FOLDER = Path(DATA or ".", "hu2022")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 STORIES = [posed(seed) for seed in range(5)]
 CONTROLS = [posed(seed, f"{WITHOUT} {QUESTION}") for seed in range(5)]
 
@@ -151,15 +147,18 @@ def test_files_that_disagree_on_an_item_are_both_named(
 
 
 @pytest.mark.parametrize(
-    ("seeds", "fact"),
+    ("items", "kind", "fact"),
     [
-        ([0, 1, 3, 4], "irony-7 is here with seeds [0, 1, 3, 4], not [0, 1, 2, 3, 4]"),
-        ([0, 1, 2, 3, 4, 4], "irony-7 is here with seeds [0, 1, 2, 3, 4, 4]"),
+        ([posed(n) for n in (0, 1, 3, 4)], "", "with seeds [0, 1, 3, 4], not [0, 1, 2, 3, 4]"),
+        ([*STORIES, posed(4)], "", "with seeds [0, 1, 2, 3, 4, 4]"),
+        (CONTROLS, "_no-story", "without its story only"),
     ],
 )
-def test_each_item_has_every_seed_once(tmp_path: Path, seeds: list[int], fact: str) -> None:
-    with pytest.raises(DataError, match=re.escape(fact)):
-        read(release(tmp_path, [posed(seed) for seed in seeds]), None)
+def test_each_item_has_a_story_and_every_seed_once(
+    tmp_path: Path, items: list[Cells], kind: str, fact: str
+) -> None:
+    with pytest.raises(DataError, match=re.escape(f"irony-7 is here {fact}")):
+        read(release(tmp_path, items, kind=kind), None)
 
 
 @pytest.mark.parametrize(
@@ -176,11 +175,6 @@ def test_a_control_poses_the_item_as_the_story_does(
 
     with pytest.raises(DataError, match=fact):
         sample(tmp_path, controls=controls)
-
-
-def test_a_control_without_its_story_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="irony-7 is here without its story only"):
-        read(release(tmp_path, CONTROLS, kind="_no-story"), None)
 
 
 @pytest.fixture(scope="module")

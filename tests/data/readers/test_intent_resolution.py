@@ -1,13 +1,13 @@
 """The released intent-resolution CSV to samples, with and without corrections."""
 
 import csv
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Sample
 from harness.data.readers.intent_resolution import FIELDS, REFERENCES, read
@@ -15,12 +15,8 @@ from harness.errors import DataError, SpecError
 from harness.specs.data import OverlaySpec
 from harness.specs.schema import load_spec, read_yaml
 
-DATA = os.environ.get("HARNESS_DATA")
 RELEASED = Path(DATA or ".", "intent_resolution", "hu_gpt4augmented_turn2_data.csv")
 OVERLAY = Path(__file__).parents[3] / "tasks" / "overlays" / "intent_resolution.yaml"
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 OWN = {
     "item_id": "1",
     "task": "irony",
@@ -88,21 +84,13 @@ def test_a_row_becomes_a_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "utterance", "joint"),
-    [
-        (" Pia says,", '  "Hm." ', 'Pia says,  "Hm."'),
-        ("Pia says, ", '"Hm."', 'Pia says, "Hm."'),
-        ("Pia says,", '"Hm."', 'Pia says,"Hm."'),
-    ],
+    ("prefix", "said"),
+    [(" Pia says,", '  "Hm." '), ("Pia says, ", '"Hm."'), ("Pia says,", '"Hm."')],
 )
-def test_the_joint_of_prefix_and_utterance_is_kept(
-    tmp_path: Path, prefix: str, utterance: str, joint: str
-) -> None:
-    row = OWN | {"dialog_prefix": prefix, "dialog": utterance}
+def test_the_joint_of_prefix_and_utterance_is_kept(tmp_path: Path, prefix: str, said: str) -> None:
+    [sample] = read(table(tmp_path, OWN | {"dialog_prefix": prefix, "dialog": said}), None)
 
-    [sample] = read(table(tmp_path, row), None)
-
-    assert sample.fields["prefix"] + sample.fields["utterance"] == joint
+    assert sample.fields["prefix"] + sample.fields["utterance"] == (prefix + said).strip()
 
 
 def test_a_repair_changes_its_row_alone_and_no_id(tmp_path: Path) -> None:
@@ -130,10 +118,8 @@ def test_runs_of_blanks_in_a_story_become_one_where_corrections_are_made(
 ) -> None:
     files = table(tmp_path, OWN | {"dialog_prefix": prefix, "dialog": dialog})
 
-    [released], [corrected] = (
-        read(files, None),
-        read(files, overlay({"item_id": "1"}, person2="Ulf")),
-    )
+    change = overlay({"item_id": "1"}, person2="Ulf")
+    [released], [corrected] = read(files, None), read(files, change)
 
     assert (released.fields["prefix"], released.fields["utterance"]) == (prefix, dialog)
     assert corrected.fields["prefix"] + corrected.fields["utterance"] == story
@@ -192,11 +178,6 @@ def test_a_cell_under_no_name_can_be_taken(tmp_path: Path) -> None:
     assert texts(sample) == texts(released) | {"person1": "dear.", "person2": "Oh,"}
 
 
-def test_a_cell_that_the_row_has_not_cannot_be_taken(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"\(a slip\) takes unnamed cell 3 of .*csv:2, which has 2"):
-        read(table(tmp_path, OWN), repairs({"take": {"person1": 3}}))
-
-
 @each(
     ("repair", "fact"),
     [
@@ -218,9 +199,18 @@ def test_a_repair_that_says_no_one_change_is_refused(repair: dict[str, Any], fac
     assert str(caught.value).startswith("slips.yaml: ")
 
 
-@pytest.mark.parametrize("way", [{"swap": {"task": ["irony", "maxims"]}}, {"take": {"task": 1}}])
-def test_no_way_of_repair_changes_what_a_row_is(tmp_path: Path, way: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="unknown column 'task'"):
+@pytest.mark.parametrize(
+    ("way", "fact"),
+    [
+        ({"swap": {"task": ["irony", "maxims"]}}, "unknown column 'task'"),
+        ({"take": {"task": 1}}, "unknown column 'task'"),
+        ({"take": {"person1": 3}}, r"\(a slip\) takes unnamed cell 3 of .*csv:2, which has 2"),
+    ],
+)
+def test_no_repair_changes_what_a_row_is_or_takes_a_cell_that_it_has_not(
+    tmp_path: Path, way: dict[str, Any], fact: str
+) -> None:
+    with pytest.raises(DataError, match=fact):
         read(table(tmp_path, OWN), repairs(way))
 
 
@@ -261,6 +251,11 @@ def test_a_faulty_cell_is_named_with_its_line(
         read(table(tmp_path, OWN | changes), None)
 
     assert fact in str(caught.value)
+
+
+def test_a_repeated_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"csv:2: id .* is of two rows"):
+        read(table(tmp_path, OWN, OTHER, OWN), None)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import read
@@ -66,27 +66,14 @@ def test_a_row_is_a_choice_sample_with_its_label(tmp_path: Path) -> None:
 
 
 def test_further_columns_are_kept_under_their_names(tmp_path: Path) -> None:
-    rows = [
-        row("Reeds burn.", kind="veiled", sub="Subtle", props=["irony", "context"], src="a", t=3)
-    ]
+    columns = {"group": "kind", "subtlety": "sub", "properties": "props", "origin": "src"}
+    said = {"kind": "veiled", "sub": "Subtle", "props": ["irony", "context"], "src": "a", "t": 3}
 
-    [one] = samples(
-        tmp_path,
-        rows,
-        group="kind",
-        subtlety="sub",
-        properties="props",
-        origin="src",
-        keep={"target": "t"},
-    )
+    [one] = samples(tmp_path, [row("Reeds burn.", **said)], **columns, keep={"target": "t"})
 
     assert one.group == "veiled"
-    expected = {
-        "subtlety": ("Subtle",),
-        "properties": ("irony", "context"),
-        "origin": ("a",),
-        "target": ("3",),
-    }
+    expected = {"subtlety": ("Subtle",), "properties": ("irony", "context")}
+    expected |= {"origin": ("a",), "target": ("3",)}
     assert expected.items() <= one.references.items()
 
 
@@ -107,10 +94,9 @@ def test_of_texts_with_the_same_words_the_first_counts_and_a_dispute_is_flagged(
 
     found = samples(tmp_path, rows)
 
-    assert [(one.fields["text"], one.flags) for one in found] == [
-        ("Reeds burn.", ("disputed_label",)),
-        ("Rain.", ()),
-    ]
+    flags = {one.fields["text"]: one.flags for one in found}
+    assert flags == {"Reeds burn.": ("disputed_label",), "Rain.": ()}
+    assert len(found) == 2
     assert "2 of 4 rows left out: a repeated text" in caplog.text
 
 
@@ -126,29 +112,30 @@ def test_a_number_is_hateful_from_the_threshold_on(
     assert [one.gold for one in found] == [gold]
 
 
+HOT = r"a\.jsonl:2: column 'label' says 'hot', "
+
+
 @pytest.mark.parametrize(
-    ("label", "error"),
+    ("held", "changes", "error"),
     [
-        ({"column": "label", "at_least": 3}, r"a\.jsonl:1: column 'label' says 'hot', .*no number"),
-        (PLAIN["label"], r"a\.jsonl:1: column 'label' says 'hot', which `label`.*known: 0, 1"),
+        (row("x", "hot"), {"label": {"column": "label", "at_least": 3}}, f"{HOT}.*no number"),
+        (row("x", "hot"), {}, f"{HOT}which `label`.*known: 0, 1"),
+        *(
+            (row(text), {}, r"a\.jsonl:2: column 'text' holds .*, which is no text")
+            for text in (5, 2.5, True, ["a"], {"a": 1})
+        ),
+        (row("x"), {"text": "txt"}, r"no column 'txt'; did you mean text\?.*column map"),
+        *(
+            (row("y", i=value), {"implicitness": "i"}, r"2: column 'i' says .*, which is no number")
+            for value in ("high", "nan", "inf")
+        ),
     ],
 )
-def test_a_value_that_the_map_does_not_know_is_named_by_its_row(
-    tmp_path: Path, label: object, error: str
+def test_a_cell_or_column_that_the_map_does_not_know_is_named_by_its_row(
+    tmp_path: Path, held: Cells, changes: dict[str, object], error: str
 ) -> None:
     with pytest.raises(DataError, match=error):
-        samples(tmp_path, [row("x", "hot")], label=label)
-
-
-@pytest.mark.parametrize("text", [5, 2.5, True, ["a"], {"a": 1}])
-def test_a_text_that_is_none_is_named_by_its_row(tmp_path: Path, text: object) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl:2: column 'text' holds .*, which is no text"):
-        samples(tmp_path, [row("x"), row(text)])
-
-
-def test_a_missing_column_is_named_with_the_nearest_and_the_map(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no column 'txt'; did you mean text\?.*column map"):
-        samples(tmp_path, [row("x")], text="txt")
+        samples(tmp_path, [row("x", i=1), held], **changes)
 
 
 @pytest.mark.parametrize(
@@ -189,17 +176,10 @@ def test_a_column_of_implicitness_is_taken_as_it_is(tmp_path: Path) -> None:
     assert [one.references.get("implicitness") for one in found] == [("1.25",), None]
 
 
-@pytest.mark.parametrize("value", ["high", "nan", "inf"])
-def test_implicitness_that_is_no_number_is_named_by_its_row(tmp_path: Path, value: str) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl:1: column 'i' says .*, which is no number"):
-        samples(tmp_path, [row("x", i=value)], implicitness="i")
-
-
 def test_labels_without_a_choice_are_not_asked_about(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    classes = {"none": [""], "open": ["e"], "veiled": ["i"]}
-    label = {"column": "label", "classes": classes}
+    label = {"column": "label", "classes": {"none": [""], "open": ["e"], "veiled": ["i"]}}
     path = written(tmp_path, [row("x", "e"), row("y", None), row("z", "i")])
 
     three = read([path], spec(label=label), {"none": "none", "open": "open", "veiled": "veiled"})
@@ -274,9 +254,8 @@ def test_made_rows_share_the_cluster_of_their_original(tmp_path: Path) -> None:
 def test_a_value_of_originals_that_no_row_has_is_reported(tmp_path: Path, with_made: bool) -> None:
     rule = {"column": "how", "value": "nowhere", "with_made": with_made}
 
-    with pytest.raises(
-        DataError, match=r"a\.jsonl: no labelled text has 'nowhere' in column 'how'"
-    ):
+    error = r"a\.jsonl: no labelled text has 'nowhere' in column 'how'"
+    with pytest.raises(DataError, match=error):
         samples(tmp_path, MADE, originals=rule)
 
 
@@ -355,11 +334,8 @@ def ishate(folder: Path, name: str, columns: Mapping[str, object] = ISHATE) -> l
 def test_ishate_has_its_layers_for_groups_and_references(tmp_path: Path) -> None:
     found = ishate(tmp_path, "ishate")
 
-    assert [(one.group, one.gold) for one in found] == [
-        ("Explicit HS", "yes"),
-        ("benign", "no"),
-        ("Implicit HS", "yes"),
-    ]
+    groups = {"Explicit HS": "yes", "benign": "no", "Implicit HS": "yes"}
+    assert [(one.group, one.gold) for one in found] == list(groups.items())
     veiled = found[2].references
     assert (veiled["properties"], veiled["subtlety"]) == (("Irony", "Context"), ("Subtle",))
     assert (veiled["origin"], veiled["implicit_layer"]) == (("a",), ("Implicit HS",))
@@ -372,66 +348,46 @@ def test_ishates_made_rows_are_asked_about_where_the_map_says_so(
     assert len(ishate(tmp_path, name, AUGMENTED)) == count
 
 
-def csv_file(folder: Path, name: str, rows: Sequence[Cells]) -> Path:
-    path = folder / name
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if "tsv" in name else ",")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
+def csv_file(folder: Path, name: str, rows: Sequence[str]) -> Path:
+    with (folder / name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if "tsv" in name else ",")
+        writer.writerows(row.split(";") for row in rows)
+    return folder / name
 
 
-RELEASES: Mapping[str, tuple[str, Sequence[Cells], Sequence[tuple[str, str]]]] = {
+# By map: the name of its file, rows of it, and the group and the choice of each that is taken.
+RELEASES: Mapping[str, tuple[str, Sequence[str], Sequence[tuple[str, str]]]] = {
     "toxigen": (
         "annotated.csv",
-        [
-            {"text": "Ondry, ha.", "toxicity_human": "4.33", "intent": "4"},
-            {"text": "Ondry read.", "toxicity_human": "1.0", "intent": "1"},
-        ],
+        ["text;toxicity_human;intent", "Ondry, ha.;4.33;4", "Ondry read.;1.0;1"],
         [("hateful", "yes"), ("benign", "no")],
     ),
     "dghsd": (
         "dghsd.csv",
-        [
-            {"text": "Ondry, ha.", "label": "hate", "type": "animosity"},
-            {"text": "Ondry read.", "label": "nothate", "type": "none"},
-        ],
+        ["text;label;type", "Ondry, ha.;hate;animosity", "Ondry read.;nothate;none"],
         [("animosity", "yes"), ("none", "no")],
     ),
     "latent-hatred": (
         "posts.tsv",
-        [
-            {"post": "Ondry, ha.", "class": "implicit_hate"},
-            {"post": "Ondry, no!", "class": "explicit_hate"},
-            {"post": "Ondry read.", "class": "not_hate"},
-        ],
+        ["post;class", "Ondry, ha.;implicit_hate", "Ondry, no!;explicit_hate", "Ondry.;not_hate"],
         [("implicit_hate", "yes"), ("explicit_hate", "yes"), ("not_hate", "no")],
     ),
     "sbic": (
         "sbic.csv",
         [
-            {"post": "Ondry, ha.", "offensiveYN": "1.0", "targetStereotype": "they are slow"},
-            {"post": "Ondry, ha.", "offensiveYN": "0.5", "targetStereotype": ""},
-            {"post": "Ondry read.", "offensiveYN": "0.0", "targetStereotype": ""},
-            {"post": "Ondry.", "offensiveYN": "", "targetStereotype": ""},
+            *("post;offensiveYN;targetStereotype", "Ondry, ha.;1.0;they are slow"),
+            *("Ondry, ha.;0.5;", "Ondry read.;0.0;", "Ondry.;;"),
         ],
         [("hateful", "yes"), ("benign", "no")],
     ),
     "davidson": (
         "labeled.csv",
-        [
-            {"": "0", "class": "0", "tweet": "Ondry, ha."},
-            {"": "1", "class": "1", "tweet": "Darn."},
-            {"": "2", "class": "2", "tweet": "Ondry read."},
-        ],
+        [";class;tweet", "0;0;Ondry, ha.", "1;1;Darn.", "2;2;Ondry read."],
         [("0", "yes"), ("2", "no")],
     ),
     "hatecheck": (
         "cases.csv",
-        [
-            {"test_case": "Ondry, ha.", "label_gold": "hateful", "functionality": "derog"},
-            {"test_case": "Ondry read.", "label_gold": "non-hateful", "functionality": "ident"},
-        ],
+        ["test_case;label_gold;functionality", "Ha.;hateful;derog", "Ondry.;non-hateful;ident"],
         [("derog", "yes"), ("ident", "no")],
     ),
 }
@@ -448,7 +404,10 @@ def test_a_shipped_map_reads_the_columns_of_its_release(tmp_path: Path, name: st
 
 def test_cases_of_one_hatecheck_template_are_one_cluster(tmp_path: Path) -> None:
     _, rows, _ = RELEASES["hatecheck"]
-    path = csv_file(tmp_path, "cases.csv", [{**one, "templ_id": "12"} for one in rows])
+    more = ("templ_id", "12", "12")
+    path = csv_file(
+        tmp_path, "cases.csv", [f"{row};{n}" for row, n in zip(rows, more, strict=True)]
+    )
 
     assert {one.cluster for one in read([path], shipped("hatecheck"), CHOICES)} == {"hatecheck-12"}
 
@@ -464,12 +423,6 @@ def test_what_toxigen_and_sbic_say_besides_the_label_is_kept(tmp_path: Path) -> 
 
 
 # The release itself
-
-
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 
 
 def released(name: str) -> list[Sample]:
@@ -503,15 +456,9 @@ def test_nearly_all_of_ishates_made_rows_are_given_to_an_original(
 
 def test_a_map_to_fill_in_can_be_copied_from_a_terminal_of_80_columns(tmp_path: Path) -> None:
     """Lines that a terminal breaks are no YAML any more: each line is shorter."""
-    wide = {f"a column of the table with a long name {n}": str(n) for n in range(12)}
-    rows = [
-        {
-            **wide,
-            f"a column of the table with a long name {n % 12}": "x",
-            "body": f"Boats {n} late.",
-        }
-        for n in range(24)
-    ]
+    long = "a column of the table with a long name"
+    wide = {f"{long} {n}": str(n) for n in range(12)}
+    rows = [{**wide, f"{long} {n % 12}": "x", "body": f"Boats {n} late."} for n in range(24)]
     path = written(tmp_path, rows, "wide.jsonl")
 
     with pytest.raises(DataError) as caught:

@@ -1,6 +1,5 @@
 """Implicatures to samples: yes or no, with people's answers and the type."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,16 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.packages import DATA, needs_data
 from support.released_layouts import write_csv
 
 from harness.core import Sample
 from harness.data.readers.ludwig import PEOPLE, RATERS, SPLITS, TYPES, read
 from harness.errors import DataError
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 TEST, DEV = SPLITS
 RAIN = ("Will it rain,\r\n   you think? ", "Take a coat.", "Yes. It will rain.\r\n")
 TEA = ("Any tea?", "The tin is empty.", "No.")
@@ -135,9 +131,8 @@ def test_rows_at_odds_are_refused(
 
 
 def test_another_file_is_refused_and_the_nearest_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"not a file of this source; did you mean type_labels\.csv"
-    ):
+    error = r"not a file of this source; did you mean type_labels\.csv"
+    with pytest.raises(DataError, match=error):
         read([tmp_path / "types_label.csv"], None)
 
 

@@ -1,20 +1,15 @@
 """The rated replies to samples: what people gave is a reference, the system the group."""
 
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from msgspec import json
+from support.packages import DATA, needs_data
 from support.rated_files import SYSTEMS, TALKS, rated
 
 from harness.data.readers.topical_chat import read
 from harness.errors import DataError
-
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 
 
 def file(folder: Path, content: object) -> list[Path]:
@@ -42,22 +37,14 @@ def test_replies_to_one_conversation_cluster(tmp_path: Path) -> None:
     assert samples[0].cluster == samples[1].cluster != samples[2].cluster
 
 
-def test_an_id_is_of_what_is_rated_and_not_of_the_rating(tmp_path: Path) -> None:
+def test_an_id_is_of_the_reply_and_its_system_and_not_of_the_rating(tmp_path: Path) -> None:
     part = rated(TALKS[0], "quick")
 
-    [first] = read(file(tmp_path, [part]), None)
-    [second] = read(file(tmp_path, [{**part, "scores": {}}]), None)
+    first, other = read(file(tmp_path, [part, {**part, "system_id": "slow"}]), None)
+    [unrated] = read(file(tmp_path, [{**part, "scores": {}}]), None)
 
-    assert first.id == second.id
-
-
-def test_equal_replies_of_two_systems_are_two_samples(tmp_path: Path) -> None:
-    part = rated(TALKS[0], "quick")
-
-    first, second = read(file(tmp_path, [part, {**part, "system_id": "slow"}]), None)
-
-    assert first.fields == second.fields
-    assert first.id != second.id
+    assert first.fields == other.fields
+    assert unrated.id == first.id != other.id
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from support.stub_batches import End
 from support.stub_script import Script
 from support.stub_server import StubServer
 
-from harness.core import Response
+from harness.core import Request, Response
 from harness.errors import ModelError, StoreError
 from harness.models.client.batches import BatchFiles, BatchRecord
 from harness.models.client.cached import Budget, CachedClient, CallPolicy, Price
@@ -31,6 +31,12 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 def failures(found: dict[str, Response]) -> dict[str, str]:
     return {key: part.failure.message for key, part in found.items() if part.failure}
+
+
+def killed_while_waiting(bench: Bench, polls: int = 1, asked: list[Request] = ASKED) -> None:
+    bench.stub.batches.polls = polls
+    with pytest.raises(Killed):
+        bench.answers(asked, sleep=killed)
 
 
 def test_answers_are_what_single_calls_would_have_given(bench: Bench) -> None:
@@ -55,9 +61,7 @@ def test_waits_grow_up_to_a_minute_and_each_look_is_reported(bench: Bench) -> No
 
 
 def test_a_command_killed_while_it_waits_is_gone_on_with(bench: Bench) -> None:
-    bench.stub.batches.polls = 1
-    with pytest.raises(Killed):
-        bench.answers(ASKED, sleep=killed)
+    killed_while_waiting(bench)
 
     assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
@@ -75,20 +79,15 @@ def test_a_command_killed_while_it_stores_is_gone_on_with(bench: Bench, taken: i
 
 
 def test_the_rest_is_handed_in_while_what_was_handed_in_is_worked_on(bench: Bench) -> None:
-    bench.stub.batches.polls = 3
-    with pytest.raises(Killed):
-        bench.answers(ASKED[:4], sleep=killed)
-    with pytest.raises(Killed):
-        bench.answers(ASKED, sleep=killed)
+    killed_while_waiting(bench, 3, ASKED[:4])
+    killed_while_waiting(bench, 3)
 
     assert bench.submitted == [KEYS[:4], KEYS[4:]]
     assert sorted(bench.answers(ASKED)) == sorted(KEYS)
 
 
 def test_a_batch_of_which_half_is_wanted_keeps_the_other_half(bench: Bench) -> None:
-    bench.stub.batches.polls = 1
-    with pytest.raises(Killed):
-        bench.answers(ASKED, sleep=killed)
+    killed_while_waiting(bench)
 
     assert list(bench.answers(ASKED[:2])) == KEYS[1::-1]
     assert [record.state for record in bench.files.read()] == ["submitted"]
@@ -142,9 +141,7 @@ def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_again(
 
 
 def test_a_request_without_a_result_is_a_failure_and_asked_again(bench: Bench) -> None:
-    bench.stub.batches.polls = 1
-    with pytest.raises(Killed):
-        bench.answers(ASKED, sleep=killed)
+    killed_while_waiting(bench)
     del bench.stub.batches.made["batch_1"].asked[KEYS[0]]
 
     told = failures(bench.answers(ASKED))
@@ -269,9 +266,7 @@ def test_choices_are_refused_before_anything_is_handed_in(bench: Bench, mode: Mo
 def test_a_batch_that_is_gone_is_an_error_that_names_its_file(
     bench: Bench, is_collected: bool
 ) -> None:
-    bench.stub.batches.polls = 1
-    with pytest.raises(Killed):
-        bench.answers(ASKED, sleep=killed)
+    killed_while_waiting(bench)
     if is_collected:
         bench.answers(ASKED)
     bench.stub.batches.made.clear()
@@ -321,19 +316,14 @@ def test_neither_keys_nor_words_are_in_the_files_or_in_messages(bench: Bench) ->
     assert json.loads(content)["keys"] == KEYS
 
 
-def desk(bench: Bench, folder: Path, cap_usd: float) -> CachedClient:
-    """A desk where a question costs a dollar a word, and in batches half of it."""
-    price = Price(1e6, 0.0, batch_share=0.5)
-    terms = CallPolicy(budget=Budget(cap_usd))
-    return CachedClient(bench.model(), Ledger(folder), lambda *_: None, terms, price, is_batch=True)
-
-
 def test_a_batch_costs_its_share_and_a_budget_is_kept_batch_by_batch(
     bench: Bench, tmp_path: Path
 ) -> None:
-    most = Price(1e6, 0.0).most(ASKED[0])
-    with desk(bench, tmp_path / "calls", cap_usd=2.5 * most) as open_desk:
-        found = open_desk.answer(ASKED, stage="answers")
+    price = Price(1e6, 0.0, batch_share=0.5)  # a dollar a word, and in batches half of it
+    terms = CallPolicy(budget=Budget(2.5 * Price(1e6, 0.0).most(ASKED[0])))
+    ledger = Ledger(tmp_path / "calls")
+    with CachedClient(bench.model(), ledger, lambda *_: None, terms, price, is_batch=True) as desk:
+        found = desk.answer(ASKED, stage="answers")
 
     # Two words a question, half a dollar each; at most as many at once as fit into the budget.
     assert {response.usage.cost_usd for response in found.values()} == {1.0}
@@ -342,14 +332,10 @@ def test_a_batch_costs_its_share_and_a_budget_is_kept_batch_by_batch(
 
 def test_a_failure_is_not_taken_from_its_batch_a_second_time(bench: Bench, tmp_path: Path) -> None:
     bench.stub.script = Script(faults={"question 2": ("500",)}, key=KEY)
-    first = CachedClient(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
-    assert sum(part.failure is not None for part in first.answer(ASKED, stage="x").values()) == 1
-    first.ledger.close()
-    bench.stub.script = Script(key=KEY)
-
-    again = CachedClient(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None)
-    assert not failures(again.answer(ASKED, stage="x"))
-    again.ledger.close()
+    for count in (1, 0):
+        with CachedClient(bench.model(), Ledger(tmp_path / "calls"), lambda *_: None) as again:
+            assert len(failures(again.answer(ASKED, stage="x"))) == count
+        bench.stub.script = Script(key=KEY)
     assert bench.submitted == [KEYS, [KEYS[2]]]
 
 

@@ -153,7 +153,6 @@ def test_each_attempt_that_nobody_says_of_counts_with_its_most_now_and_when_stor
 
 
 def without(reason: Reason) -> Callable[[Request], Response]:
-    """What has a reply of two tokens missing for this reason."""
     why = Failure(reason, "no answer")
     return lambda asked: Response(asked.key, failure=why, usage=Usage(2, 1))
 

@@ -89,11 +89,7 @@ def test_the_most_covers_what_a_reply_may_reason() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
-    [
-        ({}, 7 + 2),
-        ({"decoding": Decoding(n=3)}, 7 + 2 * 3),
-        ({"mode": Mode.EMBED}, 7),
-    ],
+    [({}, 7 + 2), ({"decoding": Decoding(n=3)}, 7 + 2 * 3), ({"mode": Mode.EMBED}, 7)],
 )
 def test_the_least_is_the_prompt_and_a_token_a_reply(
     changes: dict[str, object], expected: float

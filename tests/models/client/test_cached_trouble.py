@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +32,6 @@ def requests(count: int) -> list[Request]:
 
 
 def answered(stub: StubProcess, folder: Path) -> tuple[dict[str, Response], float]:
-    """What is stored once all is asked, and the seconds it took."""
     spec = OpenAISpec(
         model="stub-model",
         base_url=stub.url,
@@ -102,10 +100,6 @@ def test_two_processes_on_one_folder_both_finish_and_tear_nothing(tmp_path: Path
     assert told["calls"] == len(set(stored))
 
 
-def lines_of(segment: Path) -> Sequence[bytes]:
-    return segment.read_bytes().splitlines(keepends=True)
-
-
 @pytest.mark.slow
 def test_a_power_cut_at_any_byte_of_the_last_record_costs_that_call_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "run", "--task", "intent_resolution"]
@@ -118,20 +112,14 @@ def test_a_power_cut_at_any_byte_of_the_last_record_costs_that_call_alone(tmp_pa
         whole = final_files(tmp_path / "r")
         ledger = tmp_path / "r" / "calls" / "local-server"
         [segment] = ledger.glob("*.jsonl")
-        *kept, last = lines_of(segment)
+        *kept, last = segment.read_bytes().splitlines(keepends=True)
         content = segment.read_bytes()
         for lost in range(1, len(last) + 1, 97):
             for path in ledger.glob("*.jsonl"):
                 path.unlink()
             segment.write_bytes(content[: len(content) - lost])
             before = stub.stats()["answered"]
-            subprocess.run(
-                command,
-                env=environ,
-                check=True,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            subprocess.run(command, env=environ, check=True, capture_output=True)
             assert stub.stats()["answered"] == before + 1
             assert final_files(tmp_path / "r") == whole
     assert len(kept) == 1

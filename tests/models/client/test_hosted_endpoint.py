@@ -63,13 +63,6 @@ def test_the_environment_names_the_server_if_it_names_one() -> None:
     assert (found.url, kept.url) == ("http://other/v1", "http://host/v1")
 
 
-def test_a_missing_key_is_an_error_only_when_it_is_needed() -> None:
-    server = Endpoint.of(SPEC, {}, name="m")
-
-    with pytest.raises(ModelError, match="the environment variable K is not set"):
-        assert server.key
-
-
 BAD = [
     *("http://[::1", "http://[::1]x/v1", "http://::1/v1", "http://[zz]/v1", "http://[1.2.3.4]/"),
     *("http://h:abc/v1", "http://h:99999/v1", "http://h:-1/", "http://h:1e3/", "http://h:\u0661/"),

@@ -11,6 +11,7 @@ from itertools import count, islice
 from threading import active_count
 
 import pytest
+from support.hosted import failure_of
 
 from harness.core import Request, Response
 from harness.errors import ModelError
@@ -36,8 +37,6 @@ def request(number: int) -> Request:
 
 @dataclass
 class Server:
-    """A back end that raises `troubles` for each request before it answers."""
-
     troubles: tuple[Exception, ...] = ()
     delay_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
@@ -76,11 +75,6 @@ def _no_thread_is_left() -> Iterator[None]:
     before = active_count()
     yield
     assert active_count() == before
-
-
-def failure_of(response: Response) -> tuple[Reason, str]:
-    assert response.failure is not None
-    return response.failure.reason, response.failure.message
 
 
 def test_no_more_requests_are_in_flight_than_the_policy_allows() -> None:
@@ -216,8 +210,6 @@ ONE_BY_ONE = RetryPolicy(1, 3, timeout_s=0.05, first_wait_s=0, is_one_by_one=Tru
 
 
 class Piecewise(Server):
-    """A back end of one reply a call, which answers some and raises the others."""
-
     def __init__(self, *replies: str | Exception | None) -> None:
         super().__init__()
         self.replies, self.seeds = iter(replies), list[int | None]()
@@ -311,7 +303,6 @@ AWAY = RetryableError("429", is_rate_limited=True)
 
 
 def limits_after(most: int, *rounds: Sequence[RetryableError | None]) -> list[int]:
-    """The limit after each of some rounds of calls, one at a time."""
     limiter, limits = Limiter(most), list[int]()
 
     async def call() -> None:

@@ -14,13 +14,11 @@ from harness.specs.models import OpenAISpec
 
 
 def model_at(url: str, **more: object) -> OpenAIModel:
-    """A model behind a server."""
     given = {"model": "stub-model", "key_env": None, "base_url": url, "concurrency": 8, **more}
     return OpenAIModel("mine", OpenAISpec(**given), {})  # type: ignore[arg-type]
 
 
 def asked(model: OpenAIModel, count: int) -> list[Request]:
-    """Requests to it."""
     model.resolve()
     words = [(Message("user", f"question {number}"),) for number in range(count)]
     return [Request("s", "base", "answer", model.identity, one, Decoding(0, 8)) for one in words]

@@ -38,7 +38,6 @@ def on_cpu(base: str, *adapters: str, **options: Any) -> Llm2Vec:  # noqa: ANN40
 
 
 def states(encoder: Llm2Vec, text: str) -> "Tensor":
-    """The last states of a text's tokens, as encoding it leaves them."""
     seen: list[Tensor] = []
     norm: Module = encoder._model.norm  # type: ignore[assignment]  # a Llama's last layer
     hook = norm.register_forward_hook(lambda *call: seen.append(call[2][0]))

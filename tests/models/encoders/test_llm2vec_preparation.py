@@ -24,42 +24,36 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> "PreTrainedTokenizerB
     return loaded
 
 
-def read(
-    tokenizer: "PreTrainedTokenizerBase", text: str, *, instruction: str = "", name: str = LLAMA_3
-) -> tuple[str, str]:
-    """The text that is read, and its pooled end."""
-    ids, pooled = Preparation(tokenizer, TURNS.get(name), instruction, 512).read(text)
-    return str(tokenizer.decode(ids)), str(tokenizer.decode(ids[-pooled:]))
-
-
 @pytest.mark.parametrize(
-    ("text", "instruction", "whole", "pooled"),
+    ("name", "text", "instruction", "whole", "pooled"),
     [
-        ("It is cold.", "", f"{HEADER}It is cold.<|eot_id|>", "It is cold.<|eot_id|>"),
-        ("It is.", "Say it:", f"{HEADER}Say it: It is.<|eot_id|>", " It is.<|eot_id|>"),
-        ("It is.", "  Say it:\n", f"{HEADER}Say it: It is.<|eot_id|>", " It is.<|eot_id|>"),
-        ("end  \n", "", f"{HEADER}end<|eot_id|>", "end<|eot_id|>"),
-        ("", "", f"{HEADER}<|eot_id|>", "<|eot_id|>"),
+        (LLAMA_3, "It is cold.", "", f"{HEADER}It is cold.<|eot_id|>", "It is cold.<|eot_id|>"),
+        (LLAMA_3, "It is.", "Say it:", f"{HEADER}Say it: It is.<|eot_id|>", " It is.<|eot_id|>"),
+        (
+            LLAMA_3,
+            "It is.",
+            "  Say it:\n",
+            f"{HEADER}Say it: It is.<|eot_id|>",
+            " It is.<|eot_id|>",
+        ),
+        (LLAMA_3, "end  \n", "", f"{HEADER}end<|eot_id|>", "end<|eot_id|>"),
+        (LLAMA_3, "", "", f"{HEADER}<|eot_id|>", "<|eot_id|>"),
+        ("other", "It is ", "", "<|begin_of_text|>It is ", "It is "),
+        ("other", "It is ", "Say:", "<|begin_of_text|>Say: It is ", " It is "),
+        ("other", "", "", "<|begin_of_text|>", "<|begin_of_text|>"),
     ],
 )
-def test_a_turn_is_around_both_and_only_text_and_its_end_are_pooled(
-    tokenizer: "PreTrainedTokenizerBase", text: str, instruction: str, whole: str, pooled: str
+def test_the_turn_of_a_model_is_around_both_and_only_text_and_its_end_are_pooled(
+    tokenizer: "PreTrainedTokenizerBase",
+    name: str,
+    text: str,
+    instruction: str,
+    whole: str,
+    pooled: str,
 ) -> None:
-    assert read(tokenizer, text, instruction=instruction) == (whole, pooled)
+    ids, count = Preparation(tokenizer, TURNS.get(name), instruction, 512).read(text)
 
-
-@pytest.mark.parametrize(
-    ("text", "instruction", "whole", "pooled"),
-    [
-        ("It is ", "", "<|begin_of_text|>It is ", "It is "),
-        ("It is ", "Say:", "<|begin_of_text|>Say: It is ", " It is "),
-        ("", "", "<|begin_of_text|>", "<|begin_of_text|>"),
-    ],
-)
-def test_for_other_models_nothing_is_added_but_the_start(
-    tokenizer: "PreTrainedTokenizerBase", text: str, instruction: str, whole: str, pooled: str
-) -> None:
-    assert read(tokenizer, text, instruction=instruction, name="other") == (whole, pooled)
+    assert (tokenizer.decode(ids), tokenizer.decode(ids[-count:])) == (whole, pooled)
 
 
 def test_a_text_without_a_token_is_read_as_an_end(tokenizer: "PreTrainedTokenizerBase") -> None:

@@ -96,7 +96,6 @@ def test_of_the_other_label_a_bound_alone_is_known() -> None:
 
 @pytest.fixture(scope="module")
 def lasting() -> dict[str, Response]:
-    """What each fault comes to when every attempt meets it."""
     texts = [f"<{name}>" for name in FAULTS]
     script = Script(faults={text: (text[1:-1],) * 2 for text in texts}, late_s=1.0)
     return answered(script, *texts)

@@ -1,11 +1,13 @@
 """Choices through the real client library, against a scripted server on loopback."""
 
+import re
 from collections.abc import Iterator, Mapping
-from math import exp, fsum, log
+from math import fsum, log
 from typing import Any
 
 import pytest
 from support.each import each
+from support.hosted import failure_of
 from support.stub_script import Script, logprob_of, tokens_of
 from support.stub_server import StubServer
 
@@ -36,13 +38,7 @@ def model(stub: StubServer, choices: str = "echo", **spec: Any) -> OpenAIModel: 
 
 
 def faulty(fault: str, **script: Any) -> StubServer:  # noqa: ANN401 - fields of Script
-    """A server with a fault for all that has <x> in it: not for the probe."""
     return StubServer(Script(faults={"<x>": (fault,) * 9}, **script))
-
-
-def failure_of(response: Response) -> tuple[Reason, str]:
-    assert response.failure is not None
-    return response.failure.reason, response.failure.message
 
 
 def scores_of(response: Response) -> tuple[ChoiceScore, ...]:
@@ -51,7 +47,6 @@ def scores_of(response: Response) -> tuple[ChoiceScore, ...]:
 
 
 def summed(context: str, choice: str, scored: int) -> float:
-    """The sum that the stub's own rule gives for the last tokens of a prompt."""
     tokens = tokens_of(context + choice)
     ends = range(len(tokens) - scored + 1, len(tokens) + 1)
     return fsum(logprob_of(tokens[:end]) for end in ends)
@@ -100,17 +95,6 @@ def test_all_choices_of_a_request_are_one_call_behind_the_plain_text(stub: StubS
     assert stub.stats()["requests"] == 1
 
 
-@pytest.mark.parametrize("fault", ["mangled", "cut-tokens"])
-def test_tokens_that_do_not_spell_the_prompt_are_unsupported_and_not_guessed(fault: str) -> None:
-    with faulty(fault) as server:
-        [response] = model(server).answer([request(" 1", " 2", words="Here <x>:")])
-
-    reason, message = failure_of(response)
-    assert reason == Reason.UNSUPPORTED
-    assert "do not spell the prompt" in message
-    assert "kind: vllm or transformers" in message
-
-
 def test_tokens_whose_texts_have_no_space_before_them_are_scored_all_the_same() -> None:
     asked = [request(" 1", " He wants tea", words="Here <x>:")]
     with faulty("trimmed") as server, faulty("") as right:
@@ -119,28 +103,41 @@ def test_tokens_whose_texts_have_no_space_before_them_are_scored_all_the_same() 
     assert scores_of(found[0]) == scores_of(expected[0])
 
 
+NUMBERLESS = [
+    ("no-logprobs", "no log-probabilities of the prompt"),
+    ("no-echo", "no log-probabilities of the prompt"),
+    ("cut-logprobs", "log-probabilities for"),
+    ("null-logprob", "None for its log-probability"),
+    ("nan-logprob", "nan for its log-probability"),
+    ("odds", "0.5 for its log-probability"),
+    ("n-ignored", "2 prompts were sent in one call and 1 came back"),
+    ("no-choices", "sent no choices"),
+    ("malformed", "not JSON"),
+    ("400", "400"),
+]
+SPELL = "do not spell the prompt.*kind: vllm or transformers"
+
+
 @each(
-    ("fault", "fact"),
+    ("way", "fault", "reason", "fact"),
     [
-        ("no-logprobs", "no log-probabilities of the prompt"),
-        ("no-echo", "no log-probabilities of the prompt"),
-        ("cut-logprobs", "log-probabilities for"),
-        ("null-logprob", "None for its log-probability"),
-        ("nan-logprob", "nan for its log-probability"),
-        ("odds", "0.5 for its log-probability"),
-        ("n-ignored", "2 prompts were sent in one call and 1 came back"),
-        ("no-choices", "sent no choices"),
-        ("malformed", "not JSON"),
-        ("400", "400"),
+        *(("echo", fault, Reason.UNSUPPORTED, SPELL) for fault in ("mangled", "cut-tokens")),
+        *(("echo", fault, Reason.FAILED, fact) for fault, fact in NUMBERLESS),
+        ("top_logprobs", "no-logprobs", Reason.FAILED, "no log-probabilities of next tokens"),
+        ("top_logprobs", "content-filter", Reason.FILTERED, "content filter"),
+        ("top_logprobs", "refusal", Reason.REFUSED, "rather not"),
+        ("top_logprobs", "html", Reason.FAILED, "not JSON"),
     ],
 )
-def test_a_reply_that_does_not_have_a_number_is_a_failure(fault: str, fact: str) -> None:
+def test_a_reply_that_no_choice_can_be_scored_by_has_its_reason_and_nothing_is_guessed(
+    way: str, fault: str, reason: Reason, fact: str
+) -> None:
+    asked = request if way == "echo" else listing
     with faulty(fault) as server:
-        [response] = model(server, attempts=1).answer([request(" 1", " 2", words="<x>:")])
+        [response] = model(server, way, attempts=1).answer([asked(" 1", " 2", words="Here <x>:")])
 
-    reason, message = failure_of(response)
-    assert reason == Reason.FAILED
-    assert fact in message
+    assert failure_of(response)[0] == reason
+    assert re.search(fact, failure_of(response)[1])
 
 
 @each(
@@ -198,11 +195,7 @@ def test_a_server_that_cannot_score_choices_ends_the_run_soon(
 
 @pytest.mark.parametrize(
     ("choices", "modes"),
-    [
-        ("none", set()),
-        ("echo", {Mode.CHOOSE}),
-        ("top_logprobs", {Mode.CHOOSE_TOKEN}),
-    ],
+    [("none", set()), ("echo", {Mode.CHOOSE}), ("top_logprobs", {Mode.CHOOSE_TOKEN})],
 )
 def test_what_a_server_says_is_what_it_can_be_asked(choices: str, modes: set[Mode]) -> None:
     with StubServer() as server:
@@ -213,48 +206,49 @@ def test_what_a_server_says_is_what_it_can_be_asked(choices: str, modes: set[Mod
     assert sum(answer.choice_scores is not None for answer in answers) == len(modes)
 
 
+NUMBERS, CITIES = (" 1", " 2", " 3"), (" Paris", " Rome")
 NEXTS = {"1": log(0.5), " 1": log(0.25), "2": log(0.1), "Answer": log(0.01)}
 
 
-@pytest.mark.parametrize(
-    ("nexts", "expected"),
+def logs(shares: Mapping[str, float]) -> dict[str, float]:
+    return {token: log(share) for token, share in shares.items()}
+
+
+@each(
+    ("choices", "nexts", "expected"),
     [
-        (NEXTS, [(log(0.75), False), (log(0.1), False), (log(0.01), True)]),
-        ({"\n": -0.1, " 3": -4.0}, [(-4.0, True), (-4.0, True), (-4.0, False)]),
-        ({"12": -0.1, "1": -0.5}, [(-0.5, False), (-0.5, True), (-0.5, True)]),
+        (NUMBERS, NEXTS, [(log(0.75), False), (log(0.1), False), (log(0.01), True)]),
+        (NUMBERS, {"\n": -0.1, " 3": -4.0}, [(-4.0, True), (-4.0, True), (-4.0, False)]),
+        (NUMBERS, {"12": -0.1, "1": -0.5}, [(-0.5, False), (-0.5, True), (-0.5, True)]),
+        # A choice that a listed token begins may be as likely as that token.
+        (
+            CITIES,
+            logs({" Par": 0.6, " Rome": 0.3, "x": 0.01}),
+            [(log(0.6), True), (log(0.3), False)],
+        ),
+        (
+            CITIES,
+            logs({" Paris": 0.2, " Par": 0.6, " Rome": 0.3}),
+            [(log(0.2), False), (log(0.3), False)],
+        ),
+        (
+            CITIES,
+            logs({" Paris": 0.4, " Rome": 0.3, "R": 0.004}),
+            [(log(0.4), False), (log(0.3), False)],
+        ),
     ],
 )
 def test_a_choice_of_one_token_counts_with_and_without_its_space(
-    nexts: Mapping[str, float], expected: list[tuple[float, bool]]
+    choices: tuple[str, ...], nexts: Mapping[str, float], expected: list[tuple[float, bool]]
 ) -> None:
     with StubServer(Script(nexts=nexts)) as server:
-        [response] = model(server, "top_logprobs").answer([listing(" 1", " 2", " 3")])
+        [response] = model(server, "top_logprobs").answer([listing(*choices)])
 
     scores = scores_of(response)
     assert [score.is_bound for score in scores] == [is_bound for _, is_bound in expected]
     assert [score.logprob for score in scores] == pytest.approx([value for value, _ in expected])
-    assert {(score.tokens, score.bytes, score.spanned) for score in scores} == {(1, 2, 0)}
-
-
-@pytest.mark.parametrize(
-    ("nexts", "expected"),
-    [
-        ({" Par": 0.6, " Rome": 0.3, "x": 0.01}, [(0.6, True), (0.3, False)]),
-        ({" Paris": 0.2, " Par": 0.6, " Rome": 0.3}, [(0.2, False), (0.3, False)]),
-        ({" Paris": 0.4, " Rome": 0.3, "R": 0.004}, [(0.4, False), (0.3, False)]),
-    ],
-    ids=["begun", "listed whole", "hardly ever begun"],
-)
-def test_a_choice_that_a_listed_token_begins_may_be_as_likely_as_that_token(
-    nexts: Mapping[str, float], expected: list[tuple[float, bool]]
-) -> None:
-    script = Script(nexts={token: log(share) for token, share in nexts.items()})
-    with StubServer(script) as server:
-        [response] = model(server, "top_logprobs").answer([listing(" Paris", " Rome")])
-
-    scores = scores_of(response)
-    assert [score.is_bound for score in scores] == [is_bound for _, is_bound in expected]
-    assert [exp(score.logprob) for score in scores] == pytest.approx([each for each, _ in expected])
+    sizes = [(1, len(choice), 0) for choice in choices]
+    assert [(score.tokens, score.bytes, score.spanned) for score in scores] == sizes
 
 
 def test_numbers_behind_a_space_of_its_own_are_not_scored_by_those_without_it() -> None:
@@ -301,24 +295,3 @@ def test_choices_that_are_not_one_token_are_unsupported_before_they_are_sent(
 
     assert failure_of(response)[0] == Reason.UNSUPPORTED
     assert stub.stats()["requests"] == 0
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason", "fact"),
-    [
-        ("no-logprobs", Reason.FAILED, "no log-probabilities of next tokens"),
-        ("content-filter", Reason.FILTERED, "content filter"),
-        ("refusal", Reason.REFUSED, "rather not"),
-        ("html", Reason.FAILED, "not JSON"),
-    ],
-)
-def test_a_chat_reply_without_likeliest_tokens_has_its_reason(
-    fault: str, reason: Reason, fact: str
-) -> None:
-    with faulty(fault) as server:
-        [response] = model(server, "top_logprobs", attempts=1).answer(
-            [listing("1", "2", words="<x>")]
-        )
-
-    assert failure_of(response)[0] == reason
-    assert fact in failure_of(response)[1]

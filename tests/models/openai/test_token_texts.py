@@ -19,7 +19,6 @@ PROMPTS = {
 
 
 def texts_of(family: str, prompt: str) -> list[str]:
-    """The texts of a prompt's tokens, as servers report them."""
     tokenizer = built(family)
     ids: list[int] = tokenizer(prompt)["input_ids"]
     return [str(tokenizer.decode([t], clean_up_tokenization_spaces=False)) for t in ids]
