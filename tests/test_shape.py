@@ -31,7 +31,7 @@ LONGEST_FUNCTION, MEDIAN_FUNCTION, MOST_PARAMETERS, DEEPEST = 45, 10, 6, 3
 MOST_SINGLE_IMPORTERS = 0.25
 BUDGETS = {
     **{"lines": 43_000, "lines of code": 27_500, "classes": 450, "cli": 4_500},
-    **{"analysis and present": 9_500, "tests": 52_980, "docs": 6_000, "pages of docs": 28},
+    **{"analysis and present": 9_500, "tests": 52_000, "docs": 6_000, "pages of docs": 28},
 }
 NESTING = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
 
