@@ -85,7 +85,8 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
     )
     if not name.strip():
         raise SpecError(f"--as {name!r}: give the new column a name")
-    layout = tables.output_format(out) if out else None if is_json else table.file_format
+    printed = None if is_json else table.file_format
+    layout = printed if out is None else tables.output_format(out)
     if out is None and layout is tables.FileFormat.PARQUET:
         raise SpecError("Parquet cannot be printed: name a file with -o")
     if layout is not None:  # what cannot be written is refused before anything is scored

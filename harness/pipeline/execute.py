@@ -14,9 +14,10 @@ from harness.core import Case, Judge, Request, Response, Verdict
 from harness.errors import SpecError, StoreError
 from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress
+from harness.models.vectors import chunks
 from harness.pipeline import records, repeats, setup
 from harness.pipeline.calls import call_frame
-from harness.pipeline.plan import Plan, PlannedResponse, check_templates, parted, request
+from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request
 from harness.pipeline.preview import charge_stored
 from harness.pipeline.resolve import JudgePlan, ResponsesOf, RunPlan
 from harness.pipeline.score import rows_of
@@ -194,9 +195,9 @@ def judge(plan: JudgePlan) -> RunResult:
     charge_stored(plan)
     tables = RunTables(plan.folder.path)
     with ExitStack() as opened:
-        stored = parted(plan.records, CHUNK)
-        chunks, file = _all_judged(stored, plan.file, plan.judges, opened, plan.responses)
-        for chunk in chunks:
+        stored = chunks(plan.records, CHUNK)
+        judged, file = _all_judged(stored, plan.file, plan.judges, opened, plan.responses)
+        for chunk in judged:
             tables.add(chunk)
     return put_run(plan.folder, file, tables)
 

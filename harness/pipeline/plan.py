@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import nsmallest
-from itertools import accumulate, islice, product
+from itertools import accumulate, product
 from types import MappingProxyType
-from typing import TypeVar
 
 from msgspec import defstruct, structs
 
 from harness.core import Request, Run, Sample
 from harness.data.choices import display_texts, lay_out
 from harness.errors import SpecError, did_you_mean
+from harness.models.vectors import chunks
 from harness.parts import Decoding, Message, Mode, Option, digest
 from harness.specs.tasks import DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.stored_samples import SampleHead, StoredSamples
@@ -22,7 +22,6 @@ from harness.text.prompts import Prompts, Slot, as_data
 SCORED = (Mode.CHOOSE, Mode.CHOOSE_TOKEN)
 SCORING = Decoding(max_tokens=1)
 _NONE: Mapping[str, str] = MappingProxyType({})
-_T = TypeVar("_T")
 _FIELDS = [(field.name, field.type) for field in structs.fields(StepSpec)]
 # Digests have the key by its first name.
 _Digested = defstruct("_Digested", _FIELDS, rename={"is_unconditional": "is_neutral"})
@@ -122,25 +121,18 @@ class Plan:
 
     def chunks(self, size: int) -> Iterator[list[PlannedResponse]]:
         """Every response, at most `size` at once, in the order of variant, decoding and sample."""
-        return parted(self._cells(self.samples), size)
+        return chunks(self._cells(self.samples), size)
 
     def chunks_by_sample(self, size: int) -> Iterator[list[PlannedResponse]]:
         """Every response, about `size` at once, those of a sample together."""
         ways = len(self.run.variants) * len(self.task.decodings)
-        for some in parted(self.samples, max(1, size // ways)):
+        for some in chunks(self.samples, max(1, size // ways)):
             yield list(self._cells(some))
 
     def _cells(self, samples: Iterable[Sample]) -> Iterator[PlannedResponse]:
         for variant, decoding in product(self.run.variants, self.task.decodings):
             for sample in applicable(self.task.variants[variant], samples):
                 yield PlannedResponse(sample, variant, decoding)
-
-
-def parted(each: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """The parts of something, in order, each of so many but for the last."""
-    left = iter(each)
-    while part := list(islice(left, size)):
-        yield part
 
 
 def applicable(variant: VariantSpec, samples: Iterable[Sample]) -> Iterator[Sample]:

@@ -22,8 +22,9 @@ from harness.models.local.tokenization import (
     estimated,
     token_report,
 )
+from harness.models.vectors import chunks
 from harness.parts import Message
-from harness.pipeline.plan import Plan, PlannedResponse, parted, request
+from harness.pipeline.plan import Plan, PlannedResponse, request
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.walk import Call, case_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
@@ -97,7 +98,7 @@ def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
     """Every call of a run, or of judges that are to read a stored one, in chunks."""
     asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
     if isinstance(plan, JudgePlan):
-        for records in parted(plan.records, MOST_HELD) if asking else ():
+        for records in chunks(plan.records, MOST_HELD) if asking else ():
             responses = plan.responses(records)
             yield [
                 Asked(client, setup.judge.name, ANY, record.sample, one, one)

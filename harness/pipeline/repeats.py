@@ -100,7 +100,7 @@ def record(
     Its reply may be the one that counts. The run is whole also where this cannot be written.
     """
     now = stored_segments(folder.path.parents[3], before)
-    path = records_of(folder.path.parent) / f"{folder.path.name}.json"
+    path = _record_of(folder)
     added = {name for model, own in now.items() for name, *_ in set(own) - set(before[model])}
     try:
         if any(not name.endswith(f"-{os.getpid()}.jsonl") for name in added):
@@ -119,6 +119,14 @@ def records_of(runs: Path) -> Path:
     return runs.parents[2] / "repeats" / runs.parent.name / runs.name
 
 
+def _record_of(folder: RunFolder) -> Path:
+    return records_of(folder.path.parent) / f"{folder.path.name}.json"
+
+
+def _read(path: Path) -> Repeat:
+    return msgspec.json.decode(path.read_bytes(), type=Repeat)
+
+
 def recognised(
     runs: Path, inputs: Mapping[str, str], retry: str
 ) -> tuple[RunFolder, Repeat] | None:
@@ -126,7 +134,7 @@ def recognised(
     for path in sorted(records_of(runs).glob("*.json")):
         folder = RunFolder(runs / path.stem)
         with suppress(OSError, msgspec.MsgspecError, StoreError):
-            known = msgspec.json.decode(path.read_bytes(), type=Repeat)
+            known = _read(path)
             is_made_so = inputs.items() <= dict(known.inputs).items() and retry not in known.retried
             if is_made_so and _is_unchanged(folder, known):
                 return folder, known
@@ -136,8 +144,7 @@ def recognised(
 def is_read_by_this_program(folder: RunFolder) -> bool:
     """Whether a run, its stored calls and the program's source are as when it was written."""
     with suppress(OSError, msgspec.MsgspecError, StoreError):
-        path = records_of(folder.path.parent) / f"{folder.path.name}.json"
-        known = msgspec.json.decode(path.read_bytes(), type=Repeat)
+        known = _read(_record_of(folder))
         return known.program == program_digest() and _is_unchanged(folder, known)
     return False
 

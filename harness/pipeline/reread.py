@@ -8,8 +8,8 @@ from harness import __version__
 from harness.core import Case
 from harness.errors import StoreError
 from harness.judges.custom import reads_each_alone
+from harness.models.vectors import chunks
 from harness.pipeline.execute import CHUNK, put_run, read
-from harness.pipeline.plan import parted
 from harness.pipeline.records import with_verdicts
 from harness.pipeline.repeats import is_read_by_this_program
 from harness.pipeline.resolve import JudgePlan
@@ -53,7 +53,7 @@ def reread(plan: JudgePlan) -> RereadResult:
         return RereadResult((), stale, ())
     is_alone = all(reads_each_alone(setup.judge) for setup in plan.judges)
     tables = RunTables(plan.folder.path)
-    for rows in parted(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
+    for rows in chunks(plan.records, CHUNK if is_alone else max(len(plan.records), 1)):
         responses = plan.responses(rows)
         records = [rebuild(row, responses, plan.task) for row in rows]
         of_step: dict[str | None, dict[int, Case]] = {}

@@ -19,8 +19,6 @@ from harness.text.cleanup import repair_surrogates
 Cells = Sequence[object]
 DEEPEST = 100
 _TOO_DEEP = f"it nests more than {DEEPEST} deep"
-REPLACED = "\ufffd"
-"""The character that replaces one that could not be read."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -1,12 +1,12 @@
 """The released intent-resolution CSV to samples, as released or with an overlay of corrections."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness.core import Sample
+from harness.data.readers.released import refuse_repeats
 from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
@@ -41,13 +41,14 @@ MAY_BE_BLANK = frozenset({FIELDS["context"]})
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample for each row, in the order of the files; as released without an overlay."""
     rows = [row for path in files for row in read_rows(path, COLUMNS)]
-    samples = [_sample(row, row) for row in rows]
-    counts = Counter(sample.id for sample in samples)
-    for row, sample in zip(rows, samples, strict=True):
-        if counts[sample.id] > 1:
-            raise DataError(f"{row.place}: id {sample.id!r} is of two rows; remove one")
+    samples = _samples(rows, overlay)
+    refuse_repeats((row.place, sample.id) for row, sample in zip(rows, samples, strict=True))
+    return samples
+
+
+def _samples(rows: Sequence[TableRow], overlay: OverlaySpec | None) -> list[Sample]:
     if overlay is None:
-        return samples
+        return [_sample(row, row) for row in rows]
     samples = []
     for row, released in zip(_repaired(rows, overlay.repairs), rows, strict=True):
         sample = _sample(row, released)

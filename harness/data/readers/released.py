@@ -1,5 +1,6 @@
 """What several readers of released data share: JSON files, and what each of them refuses."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ def refuse_overlay(source: str, overlay: OverlaySpec | None) -> None:
     if overlay is not None:
         remedy = "remove `overlay` from the task's data"
         raise SpecError(f"{source}: this data takes no overlay; {remedy}")
+
+
+def refuse_repeats(named: Iterable[tuple[str, str]]) -> None:
+    """Raise DataError where two samples, given as place and id, share an id."""
+    first: dict[str, str] = {}
+    for place, name in named:
+        if (known := first.setdefault(name, place)) != place:
+            fact = f"{place}: id {name!r} is also that of {known}"
+            raise DataError(f"{fact}; remove one, or change its id")
 
 
 def damaged(row: TableRow, fact: str) -> DataError:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import field, structs
 
 from harness.core import Sample
-from harness.data.readers.released import refuse_overlay
+from harness.data.readers.released import refuse_overlay, refuse_repeats
 from harness.errors import DataError, SpecError
 from harness.parts import digest
 from harness.specs.data import OverlaySpec
@@ -36,12 +36,9 @@ _DECODER = msgspec.json.Decoder(SampleLine)
 def read(files: Sequence[Path], overlay: OverlaySpec | None) -> list[Sample]:
     """One sample a line, in the order of the files."""
     refuse_overlay(", ".join(map(str, files)), overlay)
-    first: dict[str, tuple[str, Sample]] = {}
-    for place, sample in (one for path in files for one in _each_of(path)):
-        if (known := first.setdefault(sample.id, (place, sample)))[0] != place:
-            fact = f"{place}: id {sample.id!r} is also that of {known[0]}"
-            raise DataError(f"{fact}; remove one, or change its id")
-    return [sample for _, sample in first.values()]
+    samples = dict(one for path in files for one in _each_of(path))
+    refuse_repeats((place, sample.id) for place, sample in samples.items())
+    return list(samples.values())
 
 
 def each(files: Sequence[Path], overlay: OverlaySpec | None) -> Iterator[Sample]:

@@ -8,9 +8,10 @@ from typing import Self
 
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
+from harness.models.vectors import chunks
 from harness.parts import NO_REPLY, digest
 from harness.pipeline import execute
-from harness.pipeline.plan import parted, samples_at
+from harness.pipeline.plan import samples_at
 from harness.pipeline.preview import budget_of, by_client, planned_calls
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.setup import smoke_test_judges
@@ -69,7 +70,7 @@ def judge_part(plan: JudgePlan, shard: Shard) -> ShardResult:
     """Make the calls of a shard of judges that are to read a stored run."""
     share_budget([plan], shard)
     own = (record for record in plan.records if shard.has(record.sample, plan.file.run.seed))
-    return _asked(plan, parted(own, execute.CHUNK), shard)
+    return _asked(plan, chunks(own, execute.CHUNK), shard)
 
 
 def _asked(plan: JudgePlan, chunks: Iterable[Sequence[SampleRecord]], shard: Shard) -> ShardResult:

@@ -253,8 +253,8 @@ def test_a_faulty_cell_is_named_with_its_line(
     assert fact in str(caught.value)
 
 
-def test_a_repeated_row_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"csv:2: id .* is of two rows"):
+def test_a_repeated_row_is_refused_with_both_places(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"csv:4: id .* is also that of .*csv:2"):
         read(table(tmp_path, OWN, OTHER, OWN), None)
 
 
