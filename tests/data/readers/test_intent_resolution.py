@@ -253,6 +253,15 @@ def test_a_faulty_cell_is_named_with_its_line(
     assert fact in str(caught.value)
 
 
+def test_an_overlay_may_state_a_text_that_is_blank_as_released(tmp_path: Path) -> None:
+    column = REFERENCES["turn2_true"]
+    spec = overlay({"item_id": "1"}, **{column: "Get another."})
+
+    [sample] = read(table(tmp_path, OWN | {column: ""}), spec)
+
+    assert texts(sample)[column] == "Get another."
+
+
 def test_a_repeated_row_is_refused_with_both_places(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"csv:4: id .* is also that of .*csv:2"):
         read(table(tmp_path, OWN, OTHER, OWN), None)
