@@ -10,6 +10,7 @@ from support.stub_server import StubServer
 from support.toy import Lines, Toy, isolated
 
 from harness.cli import main
+from harness.importers.formats.inspect_log import recognises
 from harness.storage.runs import read_table
 
 
@@ -59,6 +60,7 @@ def test_a_log_of_inspect_has_every_answer_and_no_score_where_none_is(judged: To
     wanted = {row.score.value for row in rows if row.signature == metric["metadata"]["signature"]}
     assert metric["value"] in wanted
     assert metric["metadata"]["n"] == 10
+    assert recognises(json.dumps(log))
 
 
 def test_a_record_of_every_eval_ever_has_headlines_and_what_is_missing(judged: Toy) -> None:

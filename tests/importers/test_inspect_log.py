@@ -19,11 +19,7 @@ IS_HERE = find_spec("inspect_ai") is not None
     [
         (inspect_log, inspect_log.ZIPPED, ""),
         (inspect_log, '{"version": 2, "eval": {"packages": {"inspect_ai": "0.3.1"}}}', "[]"),
-        (
-            inspect_log,
-            '{"eval": {"x": "inspect_ai"}, "inspect_ai": 1}',
-            '{"version": 2, "eval": {}}',
-        ),
+        (inspect_log, '{"eval": {"packages": {"another": 1}}}', '{"version": 2, "eval": {}}'),
         (topical_chat, '\n [{"all_responses"', '{"all_responses": []}'),
         (
             lm_eval_log,

@@ -24,7 +24,7 @@ _LETTER = re.compile(r"ANSWER: *([A-Z])")
 def recognises(text: str) -> bool:
     """Whether a file's text, or the beginning of a zipped file, is in this format."""
     return text.startswith(ZIPPED) or (
-        text.lstrip().startswith("{") and '"inspect_ai"' in text and '"eval"' in text
+        text.lstrip().startswith("{") and '"packages"' in text and '"eval"' in text
     )
 
 
