@@ -1,4 +1,4 @@
-"""Run folders to the page: one HTML file with all data in it, or the live one of `view`.
+"""Run folders to the page: one HTML file with all data in it, or the live one of `--serve`.
 
 The file asks nothing of any host: its policy allows its own script and style by their digests, and
 no connection. Texts are data in a compressed block; the script puts them into the page as text.
