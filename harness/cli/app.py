@@ -19,14 +19,7 @@ from typer.core import TyperCommand
 from harness import __version__
 from harness.cli.options import RARE, ExitCode, expanded
 from harness.errors import BudgetReached, HarnessError, SpecError, did_you_mean
-from harness.present.screen import (
-    Messages,
-    ProgressLine,
-    prepare_streams,
-    say,
-    stream_fault,
-    warn,
-)
+from harness.present.screen import Messages, ProgressLine, prepare_streams, say, stream_fault, warn
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -125,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(handlers=[Messages()], force=True)
     if arguments is None:  # the process is ours
         gc.set_threshold(50_000, 20, 10)  # a run makes many records, hardly any in cycles
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own keeps what is freed
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)

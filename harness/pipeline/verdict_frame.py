@@ -8,7 +8,7 @@ labels; `sample_parts` are the texts of the reference by which missed samples ar
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -40,25 +40,21 @@ _SAMPLE, _SHARE = "sample_", "probability_"
 def verdict_frame(files: Files, task: TaskSpec) -> DataFrame:
     """The frame of all verdicts of a run, in the order of the table."""
     wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
-    table = arrow_table(files["verdicts"], wanted, dictionary=(*_NUMBERED, *_NAMES))
-    facts = _sample_facts(files["samples"], task)
     columns = dict[str, Any]()
-    for name in wanted:
-        column = table.column(name)
+    for name in wanted:  # one at a time: all of them are large
+        table = arrow_table(files["verdicts"], [name], dictionary=(*_NUMBERED, *_NAMES))
+        column = table.column(name).unify_dictionaries()
         if name == "probabilities":
             columns |= _shares(column.combine_chunks())
-            continue
-        columns[name] = column.unify_dictionaries().to_pandas()
-        if name == "sample":
-            names = columns[name].cat
-            places = facts.index.get_indexer(names.categories)[names.codes]
-            columns |= {f"{_SAMPLE}{fact}": facts[fact].array[places] for fact in facts}
-        if name in _NUMBERED:
-            names = columns[name].cat
-            columns[name] = names.reorder_categories(sorted(names.categories)).cat.codes
-            columns[name] = columns[name].astype(np.int32)
+        elif name in _NUMBERED:
+            names = column.combine_chunks()
+            columns[name] = _ranks(names.dictionary)[names.indices.to_numpy()]
+            if name == "sample":
+                columns |= _sample_facts(files["samples"], task, names)
+        else:
+            columns[name] = column.to_pandas()
     columns["is_own"] = np.ones(len(table), dtype=bool)
-    frame = pandas.DataFrame(columns)
+    frame = pandas.DataFrame(columns, copy=False)
     frame["reason"] = frame["reason"].cat.set_categories(REASONS)
     return frame
 
@@ -75,27 +71,59 @@ def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no type
     return found
 
 
-def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> DataFrame:
-    """What scores need of each sample, by its id."""
+def _ranks(names: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """The place of each name in their order."""
+    from pyarrow import compute
+
+    ranks = np.empty(len(names), np.int32)
+    ranks[compute.sort_indices(names).to_numpy()] = np.arange(len(names), dtype=np.int32)
+    return ranks
+
+
+def _sample_facts(
+    path: Path | IO[bytes],
+    task: TaskSpec,
+    names: Any,  # noqa: ANN401 - pyarrow has no types
+) -> dict[str, Any]:
+    """What scores need of the sample of each row; `names` are the ids of these."""
+    from pyarrow import compute
+
     parts = task.classes.by if task.classes else None
-    names = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
-    there = set(column_names(path))
-    wanted = [name for name in ("sample", "gold", "choices") if name in there]
-    of = {fact: f"{REFERENCE}{name}" for fact, name in names.items() if name}
-    of = {fact: column for fact, column in of.items() if column in there}
-    table = arrow_table(path, [*wanted, *of.values()])
-    cells = {name: table.column(name).to_pylist() for name in table.column_names[1:]}
-    nothing: list[Any] = [None] * len(table)
-    pairs = [*zip(cells["gold"], cells["choices"], strict=True)]
-    texts = {fact: cells.get(of.get(fact, ""), nothing) for fact in names}
+    named = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
+    of = {fact: f"{REFERENCE}{name}" for fact, name in named.items() if name}
+    known = {*of.values()} & set(column_names(path))
+    table = arrow_table(path, ["sample", "gold", "choices", *known])
+
+    def texts(fact: str) -> Iterator[Sequence[str] | None]:
+        if (name := of.get(fact)) not in known:
+            return iter([None] * len(table))
+        return (cell for part in table.column(name).chunks for cell in part.to_pylist())
+
+    sizes, gold_places = _choices(table)
     facts = {
-        "choices": np.array([len(some or ()) for _, some in pairs], np.int32),
-        "gold": np.array([some.index(g) if some and g in some else -1 for g, some in pairs], int),
-        "labels": _tuples(texts["labels"]),
-        "parts": _tuples(texts["parts"]),
-        IMPLICITNESS: np.array([_number(some) for some in texts[IMPLICITNESS]], float),
+        "choices": sizes,
+        "gold": gold_places,
+        "labels": _tuples(texts("labels")),
+        "parts": _tuples(texts("parts")),
+        IMPLICITNESS: np.array([_number(some) for some in texts(IMPLICITNESS)], float),
     }
-    return pandas.DataFrame(facts, index=pandas.Index(table.column("sample").to_pandas()))
+    found = compute.index_in(names.dictionary, value_set=table.column("sample").combine_chunks())
+    places = found.fill_null(-1).to_numpy(zero_copy_only=False)[names.indices.to_numpy()]
+    return {f"{_SAMPLE}{fact}": column[places] for fact, column in facts.items()}
+
+
+def _choices(table: Any) -> tuple[Any, Any]:  # noqa: ANN401 - pyarrow has no types
+    """Of each sample how many choices it has, and the place of the right one, or -1."""
+    from pyarrow import compute
+
+    lists, gold = (table.column(name).combine_chunks() for name in ("choices", "gold"))
+    sizes = lists.value_lengths().fill_null(0).to_numpy()
+    owners = compute.list_parent_indices(lists)
+    is_right = compute.equal(lists.flatten(), gold.take(owners)).fill_null(False)
+    right = np.flatnonzero(is_right.to_numpy(zero_copy_only=False))
+    rows, places = owners.to_numpy()[right], np.full(len(sizes), -1)
+    places[rows] = right - (np.cumsum(sizes) - sizes)[rows]
+    return sizes, places
 
 
 def _number(texts: Sequence[str] | None) -> float:
@@ -105,7 +133,7 @@ def _number(texts: Sequence[str] | None) -> float:
         return np.nan
 
 
-def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
+def _tuples(texts: Iterable[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
     known = dict[tuple[str, ...], int]()
     codes = [known.setdefault(tuple(some or ()), len(known)) for some in texts]
     kinds = np.empty(len(known), dtype=object)
@@ -162,6 +190,11 @@ def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]
         yield snapshots, made
 
 
+def rows_where(frame: DataFrame, is_wanted: "Series[bool]") -> DataFrame:
+    """Some of the rows; all of them are not copied."""
+    return frame if is_wanted.all() else frame[is_wanted]
+
+
 class Block(NamedTuple):
     """The verdicts behind some scores; `details` names what judges add and has a meaning here."""
 
@@ -189,14 +222,14 @@ def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iter
     members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
     members |= {n: own for n, own in averages(task).items() if found.keys() >= set(own)}
     for name, own in members.items():
-        of_variant = frame[frame["variant"].isin(own)]
+        of_variant = rows_where(frame, frame["variant"].isin(own))
         labels = list(of_variant["decoding"].unique())
-        parts = {label: of_variant[of_variant["decoding"] == label] for label in labels}
+        parts = {label: rows_where(of_variant, of_variant["decoding"] == label) for label in labels}
         if len(labels) > 1:
             parts[headline_label(labels)] = of_variant
         groups = named_groups(of_variant["group"].unique()) if has_groups else {ALL: None}
         for (label, chosen), (title, group) in product(parts.items(), groups.items()):
-            part = chosen if group is None else chosen[chosen["group"] == group]
+            part = chosen if group is None else rows_where(chosen, chosen["group"] == group)
             # What is said of a kind of choice that none of the samples has, has no meaning.
             foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
             kept = tuple(sorted(everything - foreign))
