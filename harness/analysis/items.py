@@ -96,7 +96,7 @@ def _records(folder: RunFolder, rows: "Series[int]") -> Iterator[tuple[int, Samp
     stored = StoredRows(folder)
     is_wanted = np.zeros(len(stored), bool)
     is_wanted[rows] = True
-    return ((at, record) for at, record in enumerate(stored) if is_wanted[at])
+    return zip(np.flatnonzero(is_wanted).tolist(), stored.at(is_wanted), strict=True)
 
 
 def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.core import Sample
 from harness.errors import StoreError
@@ -16,6 +18,8 @@ from harness.parts import ChoiceScore, Reason, Usage
 from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED
 
+Mask = NDArray[np.bool_]
+_Places = NDArray[np.intp]
 _NO_RARE = RareFacts()
 _VERDICT = (
     *("row", "judge", "value", "reason", "note", "served"),
@@ -59,12 +63,21 @@ def column_names(path: Path | IO[bytes]) -> list[str]:
         return names
 
 
-def _row_groups(path: Path) -> Iterator[Values]:
-    """The row groups of a table as lists of values, by column."""
+def _row_groups(path: Path, is_wanted: Mask, key: str | None = None) -> Iterator[Values]:
+    """The wanted rows of a table, by row groups, as lists of values by column.
+
+    `is_wanted` is by the place of a row in the table, or by what is in its column `key`.
+    """
+    start = 0
     with opened(path) as file:
         for place in range(file.num_row_groups):
-            rows = file.read_row_group(place)
-            yield {name: _listed(rows.column(name)) for name in rows.column_names}
+            end = start + file.metadata.row_group(place).num_rows
+            keys = file.read_row_group(place, [key]).column(key).to_numpy() if key else None
+            at = np.flatnonzero(is_wanted[start:end] if keys is None else is_wanted[keys])
+            start = end
+            if len(at):
+                rows = file.read_row_group(place).take(at)
+                yield {name: _listed(rows.column(name)) for name in rows.column_names}
 
 
 def _listed(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
@@ -82,30 +95,35 @@ def _named(values: Values, start: str) -> Values:
     return {n.removeprefix(start): column for n, column in values.items() if n.startswith(start)}
 
 
-def _there(columns: Values, at: int) -> dict[str, Any]:
-    return {name: column[at] for name, column in columns.items() if column[at] is not None}
+def _there(columns: Values) -> Iterator[dict[str, Any]]:
+    """What is there of each row, by column; without an end where there is no column."""
+    if not columns:
+        yield from iter(dict[str, Any], None)
+    for cells in zip(*columns.values(), strict=True):
+        yield {name: cell for name, cell in zip(columns, cells, strict=True) if cell is not None}
 
 
-def read_samples(path: Path) -> Iterator[Sample]:
-    """The samples of a table, in their order."""
-    for values in _row_groups(path):
-        fields, references = _named(values, FIELD), _named(values, REFERENCE)
+def _samples(path: Path, is_wanted: Mask) -> Iterator[Sample]:
+    """The wanted samples of a table, in their order."""
+    for values in _row_groups(path, is_wanted):
+        own = (_there(_named(values, FIELD)), _there(_named(values, REFERENCE)))
         main = (values[n] for n in ("sample", "choices", "gold", "group", "cluster", "flags"))
-        for at, (name, choices, gold, group, cluster, flags) in enumerate(zip(*main, strict=True)):
-            said = {n: tuple(texts) for n, texts in _there(references, at).items()}
+        rows = zip(*own, *main, strict=False)
+        for fields, references, name, choices, gold, group, cluster, flags in rows:
+            said = {n: tuple(texts) for n, texts in references.items()}
             about = (tuple(choices or ()), gold, group, cluster, tuple(flags or ()))
-            yield Sample(name, _there(fields, at), said, *about)
+            yield Sample(name, fields, said, *about)
 
 
-def read_records(folder: Path, places: Sequence[int]) -> Iterator[SampleRecord]:
-    """The records of a run's tables, in their order.
+def read_records(folder: Path, places: _Places, is_wanted: Mask) -> Iterator[SampleRecord]:
+    """The wanted records of a run's tables, in their order.
 
     `places` has the place of each answer's sample in the table of samples, which is read once for
     each variant and decoding.
     """
     samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
-    known, judged = _placed(samples, places), _by_row(verdicts)
-    for values in _row_groups(answers):
+    known, judged = _placed(samples, places[is_wanted]), _by_row(verdicts, is_wanted)
+    for values in _row_groups(answers, is_wanted):
         columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
         for steps, name, *rest in zip(_steps(values), *columns, strict=True):
             if (sample := next(known)).id != name:
@@ -162,38 +180,39 @@ def _choice_scores(
     )
 
 
-def _placed(path: Path, places: Sequence[int]) -> Iterator[Sample]:
+def _placed(path: Path, places: _Places) -> Iterator[Sample]:
     """The samples at some places; the table is read again from where a place is no later one."""
-    left, at = iter(list[Sample]()), len(places)
-    for place in places:
-        if place <= at:
-            left, at = read_samples(path), -1
-        yield from islice(left, place - at - 1, place - at)
-        at = place
+    for rising in np.split(places, np.flatnonzero(np.diff(places) <= 0) + 1):
+        is_wanted = np.zeros(rising.max(initial=-1) + 1, bool)
+        is_wanted[rising] = True
+        yield from _samples(path, is_wanted)
 
 
-def _by_row(path: Path) -> Iterator[dict[str, VerdictRecord]]:
-    """The verdicts on one answer after the other, without an end."""
-    row = 0
-    for place, own in groupby(_verdicts(path), key=itemgetter(0)):
-        yield from ({} for _ in range(row, place))
+def _by_row(path: Path, is_wanted: Mask) -> Iterator[dict[str, VerdictRecord]]:
+    """The verdicts on one wanted answer after the other."""
+    found = groupby(_verdicts(path, is_wanted), key=itemgetter(0))
+    place, own = next(found, (None, iter(())))
+    for row in np.flatnonzero(is_wanted).tolist():
+        if place != row:
+            yield {}
+            continue
         yield {judge: verdict for _, judge, verdict in own}
-        row = place + 1
-    yield from iter(dict[str, VerdictRecord], None)
+        place, own = next(found, (None, iter(())))
 
 
-def _verdicts(path: Path) -> Iterator[tuple[int, str, VerdictRecord]]:
-    for values in _row_groups(path):
+def _verdicts(path: Path, is_wanted: Mask) -> Iterator[tuple[int, str, VerdictRecord]]:
+    for values in _row_groups(path, is_wanted, "row"):
         details = {
             name: column for name, column in values.items() if name not in STORED["verdicts"]
         }
-        for at, row in enumerate(zip(*(values[name] for name in _VERDICT), strict=True)):
+        rows = zip(*(values[name] for name in _VERDICT), strict=True)
+        for row, detail in zip(rows, _there(details), strict=False):
             place, judge, value, reason, note, served, shares, keys, replies, usages = row
             verdict = VerdictRecord(
                 value=value,
                 reason=Reason(reason) if reason else None,
                 note=note or "",
-                detail=_there(details, at),
+                detail=detail,
                 shares=tuple(shares or ()),
                 served=served,
                 keys=tuple(keys or ()),
@@ -203,7 +222,7 @@ def _verdicts(path: Path) -> Iterator[tuple[int, str, VerdictRecord]]:
             yield place, judge, verdict
 
 
-def places_of(samples: Path, answers: Path) -> list[int]:
+def places_of(samples: Path, answers: Path) -> _Places:
     """For each answer the place of its sample in the table of samples."""
     from pyarrow import compute
 
@@ -214,5 +233,5 @@ def places_of(samples: Path, answers: Path) -> list[int]:
     found = compute.index_in(asked, value_set=names)
     if found.null_count:
         raise _damaged(answers, "a sample is unknown")
-    places: list[int] = found.to_numpy(zero_copy_only=False)
+    places: _Places = found.to_numpy(zero_copy_only=False)
     return places

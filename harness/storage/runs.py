@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from harness.core import Run, Score
 from harness.errors import StoreError
@@ -21,7 +22,7 @@ from harness.specs.tasks import TaskSpec
 from harness.storage import files
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refused, write_whole
-from harness.storage.read_tables import places_of, read_records
+from harness.storage.read_tables import Mask, places_of, read_records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
@@ -29,6 +30,7 @@ from harness.storage.signature import Signature, clean_signature
 RUN, SCORES, SUMS = "run.json", "scores.csv", "SHA256SUMS"
 SAMPLES, ANSWERS, VERDICTS = (f"{table}.parquet" for table in STORED)
 NAMES = (SAMPLES, ANSWERS, VERDICTS, RUN, SCORES)
+_CHUNK = 1_000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -367,7 +369,7 @@ class RunFolder:
 
 
 class StoredRows(Iterable[SampleRecord]):
-    """The records of a run folder, read chunk by chunk each time they are iterated over.
+    """The records of a run folder, read one after the other each time they are iterated over.
 
     With prompts, those of each step are looked up in the ledger, as far as it is there.
     """
@@ -380,34 +382,40 @@ class StoredRows(Iterable[SampleRecord]):
         if is_checked:
             folder.tables()
         self._folder, self._with_prompts = folder, with_prompts
-        self._places = places_of(folder.path / SAMPLES, folder.path / ANSWERS)
+        self.places = places_of(folder.path / SAMPLES, folder.path / ANSWERS)
+        """For each answer the place of its sample in the table of samples."""
         if len(self) != planned:
             fact = f"{len(self)} of {planned} planned responses"
             raise refused(f"{folder.path / ANSWERS}: {fact}")
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def __iter__(self) -> Iterator[SampleRecord]:
-        rows = read_records(self._folder.path, self._places)
-        while some := list(islice(rows, 8_000)):
-            yield from self.prompted(some) if self._with_prompts else some
+        rows = self.at(np.ones(len(self), bool))
+        return self.prompted(rows) if self._with_prompts else rows
 
-    def prompted(self, rows: Sequence[SampleRecord]) -> list[SampleRecord]:
+    def at(self, is_wanted: Mask) -> Iterator[SampleRecord]:
+        """The records at the wanted places, without prompts."""
+        return read_records(self._folder.path, self.places, is_wanted)
+
+    def prompted(self, rows: Iterable[SampleRecord]) -> Iterator[SampleRecord]:
         """Some of the records with the prompts of their steps, as far as the ledger has them."""
         from harness.storage.ledger import Ledger
 
-        path, found = self._folder.path, []
+        path, left = self._folder.path, iter(rows)
         if len(path.parents) < 4:
-            return list(rows)
+            yield from left
+            return
         ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
-        asked = ledger.asked([step.key for row in rows for step in row.steps])
-        for row in rows:
-            known = [asked.get(step.key) for step in row.steps]
-            pairs = zip(row.steps, known, strict=True)
-            steps = (replace(step, messages=one.messages) if one else step for step, one in pairs)
-            found.append(replace(row, steps=tuple(steps)))
-        return found
+        while some := list(islice(left, _CHUNK)):
+            asked = ledger.asked([step.key for row in some for step in row.steps])
+            for row in some:
+                steps = [
+                    replace(step, messages=asked[step.key].messages) if step.key in asked else step
+                    for step in row.steps
+                ]
+                yield replace(row, steps=tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)

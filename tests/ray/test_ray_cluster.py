@@ -291,7 +291,7 @@ def test_while_others_hold_all_cores_the_command_says_what_it_waits_for(driver: 
     warning, doubled = driver.said("crowded").splitlines()
 
     assert warning.startswith("the Ray cluster has no room for a worker, which takes 1 CPUs and 0")
-    assert "free on all together: 0 CPUs and 0 GPUs" in warning
+    assert "(free: 0 and 0)" in warning
     assert doubled == "0 2 4 6 8 10 12 14 16"
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property
-from itertools import islice
 from pathlib import Path
 
 import msgspec
+import numpy as np
 from msgspec import Raw, Struct
 
 from harness.analysis.boards.ranked import CONTROL
@@ -26,10 +26,12 @@ from harness.analysis.pairings import ComparedRun
 from harness.core import Sample
 from harness.lazy import DataFrame
 from harness.parts import Message, digest
+from harness.pipeline.records import truncated_of
 from harness.pipeline.score import RIGHT_OR_WRONG
 from harness.pipeline.verdict_frame import OF_CHOICE
 from harness.storage.find_runs import data_words
 from harness.storage.ledger import Ledger
+from harness.storage.read_tables import arrow_table
 from harness.storage.run_tables import SampleRecord, StepRecord, VerdictRecord
 from harness.storage.runs import RunFile, RunFolder, StoredRows
 from harness.text.cleanup import repair_surrogates
@@ -37,7 +39,7 @@ from harness.text.cleanup import repair_surrogates
 NONE = -1
 MOST_ANSWERS = 20_000
 """The answers of a run up to which a page shows all of them."""
-_LOT, _CHUNK = 16, 10_000
+_LOT = 16
 Cell = tuple[float | None, float | None, float | None, int]
 """A number with its interval and the place of what is behind it; None where it has none."""
 Value = Cell | str | float | int | None
@@ -174,31 +176,32 @@ def collect_items(
         cache(lambda place: ComparedRun.read(folders[place])),
     )
     for place, folder in enumerate(folders):
-        _collect(made, place, StoredRows(folder), answers, folder.results(results) / "calls")
+        _collect(made, place, folder, answers, folder.results(results) / "calls")
     labels = zip(files, _labels(files, tags), strict=True)
     made.runs += [_facts(made, file, label) for file, label in labels]
     return made
 
 
-def _collect(made: PageParts, run: int, rows: StoredRows, answers: int, calls: Path) -> None:
-    """Go through the records of one run once."""
-    file, shown, left, cut = made.files[run], list[Array](), iter(rows), 0
-    made.decodings.append(set())
+def _collect(made: PageParts, run: int, folder: RunFolder, answers: int, calls: Path) -> None:
+    """What a page shows of one run: its answers to some of the samples, read with their prompts."""
+    file, files, rows = made.files[run], folder.tables(), StoredRows(folder, is_checked=False)
     # By the sample, so that a page shows the same samples in all variants and runs of a size.
     bound = 16**_LOT * answers // max(len(rows), answers)
-    while part := list(islice(left, _CHUNK)):
-        cut += sum(row.answer is not None and row.steps[-1].stop == "length" for row in part)
-        made.decodings[run] |= {row.decoding for row in part}
-        chosen = [row for row in part if int(digest(row.sample.id)[:_LOT], 16) < bound]
-        shown += [_item(made, run, row, calls) for row in rows.prompted(chosen)]
+    names = arrow_table(files["samples"], ["sample"]).column("sample").chunks
+    lots = (int(digest(name)[:_LOT], 16) for part in names for name in part.to_pylist())
+    is_shown = np.fromiter((lot < bound for lot in lots), bool)[rows.places]
+    records = rows.prompted(rows.at(is_shown))
+    shown = [msgspec.json.encode(_item(made, run, row, calls)) for row in records]
     if len(shown) < len(rows):
         made.notes.append(
             f"Of the {len(rows)} answers of {file.model.name} on {file.run.task} the page shows "
             f"{len(shown)}: those to the samples whose ids have the least SHA-256, whatever was "
             "answered. Tables are of all answers; `harness report --answers N` shows about N a run."
         )
-    made.items.append(Raw(msgspec.json.encode(shown)))
-    made.cut.append((cut, len(rows)))
+    made.items.append(Raw(b"[" + b",".join(shown) + b"]"))
+    made.cut.append((truncated_of(files), len(rows)))
+    decodings = arrow_table(files["answers"], ["decoding"], ["decoding"]).column("decoding")
+    made.decodings.append({*decodings.unique().to_pylist()})
 
 
 def _facts(made: PageParts, file: RunFile, label: str) -> dict[str, object]:
