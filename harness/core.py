@@ -78,7 +78,7 @@ class Response:
 
     def __post_init__(self) -> None:
         given = [self.texts, self.choice_scores, self.vectors, self.failure]
-        if sum(part is not None for part in given) != 1 or self.texts == ():
+        if given.count(None) != len(given) - 1 or self.texts == ():
             raise ValueError(f"give exactly one of texts, choices, vectors and failure: {given!r}")
 
     @classmethod

@@ -8,7 +8,7 @@ from math import fsum, inf, isfinite
 from sys import float_info
 from typing import Literal, TypeVar
 
-from msgspec import UNSET, UnsetType, json
+from msgspec import UNSET, Struct, UnsetType, json
 
 
 class Reason(StrEnum):
@@ -102,8 +102,7 @@ class ChoiceScore:
             raise ValueError(f"a choice's log-probability is a finite number, not {self.logprob}")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One choice as a prompt shows it: its index, from 0, and its answer with the space before."""
 
     index: int

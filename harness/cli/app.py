@@ -1,5 +1,6 @@
 """The table of commands, loaded when asked for; and an error to one message and an exit code."""
 
+import gc
 import logging
 import os
 import re
@@ -30,7 +31,6 @@ from harness.present.screen import (
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
 EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
-
 
 ALL_OPTIONS = "--help-all"
 SCREEN = 23  # lines of a help that leave room for the prompt on a screen of 80 x 24
@@ -123,6 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
     logging.basicConfig(handlers=[Messages()], force=True)
+    if arguments is None:  # the process is ours
+        gc.set_threshold(50_000, 20, 10)  # a run makes many records, hardly any in cycles
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)

@@ -26,8 +26,8 @@ def lay_out(sample: Sample, spec: ChoiceSpec) -> tuple[Option, ...]:
         raise DataError(f"{fact}; give each choice one, or none at all")
     order = permutation(sample, spec.order)
     if spec.answers == "number":
-        return tuple(Option(at, f"{spec.lead}{place}") for place, at in enumerate(order, 1))
-    return tuple(Option(at, f"{spec.lead}{sample.choices[at]}") for at in order)
+        return tuple([Option(at, f"{spec.lead}{place}") for place, at in enumerate(order, 1)])
+    return tuple([Option(at, f"{spec.lead}{sample.choices[at]}") for at in order])
 
 
 def display_texts(sample: Sample, options: Sequence[Option]) -> tuple[str, ...]:

@@ -74,13 +74,13 @@ def control(
         names, sample = steps.get(request.step), named(request.sample_id)
         if layouts and request.variant in layouts:
             options = lay_out(sample, layouts[request.variant])
-            name = _random(request).choice(names) if names else None
+            name = _drawn(request, names) if names else None
             return _choose(request, options, _index(name, request, sample, options))
         if not names:
             fact = f"has nothing for step {request.step!r} of variant {request.variant}"
             known_steps = did_you_mean(request.step, list(steps))
             raise SpecError(f"control {policy!r} {fact}; add it to `controls`{known_steps}")
-        name = _random(request).choice(names)
+        name = _drawn(request, names)
         if name.startswith(_CLUSTER):
             name, sample = name.removeprefix(_CLUSTER), named(first[sample.cluster])
         return Response(request.key, ("".join(_text(sample, one) for one in name.split("+")),))
@@ -123,10 +123,16 @@ def _choose(request: Request, options: Sequence[Option], index: int | None) -> R
     return Response(
         key=request.key,
         choice_scores=tuple(
-            ChoiceScore(0.0 if index in (at, None) else UNLIKELY, None, len(answer.encode()))
-            for at, answer in enumerate(answers)
+            [
+                ChoiceScore(0.0 if index in (at, None) else UNLIKELY, None, len(answer.encode()))
+                for at, answer in enumerate(answers)
+            ]
         ),
     )
+
+
+def _drawn(request: Request, names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else _random(request).choice(names)
 
 
 def _random(request: Request, *more: object) -> Random:

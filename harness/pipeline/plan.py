@@ -173,7 +173,7 @@ def options(task: TaskSpec, variant: str, sample: Sample) -> tuple[Option, ...]:
     """
     spec = task.variants[variant].choice
     laid_out = lay_out(sample, spec) if spec else ()
-    return tuple(Option(option.index, as_data(option.answer)) for option in laid_out)
+    return tuple([Option(option.index, as_data(option.answer)) for option in laid_out])
 
 
 def subsample(

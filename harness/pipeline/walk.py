@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from harness.core import Case, Judge, Request, Response
+from harness.core import Case, Judge, Request, Response, Sample
 from harness.parts import Failure, Message, Reason
 from harness.pipeline.plan import PlannedResponse, decoding_label, options
 from harness.specs.tasks import StepSpec, TaskSpec
@@ -18,6 +18,8 @@ Ask = Callable[[PlannedResponse, StepSpec, Mapping[str, str]], Request]
 """Gives the request of a step; the mapping holds the texts of the steps before it."""
 Answer = Callable[[Sequence[Request], int], Mapping[str, Response]]
 """Gives the responses to the requests of a wave, by key; waves are counted from 0."""
+Place = tuple[Sample, str, str]
+"""A sample, and the names of a variant and of a decoding."""
 _NONE: Mapping[str, Response] = MappingProxyType({})
 
 
@@ -64,10 +66,9 @@ def _postprocessor(task: TaskSpec, variant: str, step: str) -> Callable[[str], s
 
 def sample_record(planned: PlannedResponse, calls: Sequence[Call], task: TaskSpec) -> SampleRecord:
     """The record of a planned response whose calls were made; no judge has read it yet."""
-    decoding = decoding_label(task, planned.decoding)
-    record = SampleRecord(planned.sample, planned.variant, decoding, steps=(), answer=None)
     steps = [(asked.step, asked.messages, response) for asked, response in calls]
-    return _with_steps(record, steps, task)
+    place = (planned.sample, planned.variant, decoding_label(task, planned.decoding))
+    return _with_steps(place, steps, task)
 
 
 def rebuild(
@@ -75,14 +76,15 @@ def rebuild(
 ) -> SampleRecord:
     """A stored record made again from its responses, as the task now reads them."""
     steps = [(step.step, step.messages, responses[step.key]) for step in record.steps]
-    return _with_steps(record, steps, task)
+    made = _with_steps((record.sample, record.variant, record.decoding), steps, task)
+    return replace(made, verdicts=record.verdicts)
 
 
 def _with_steps(
-    record: SampleRecord, steps: Sequence[tuple[str, tuple[Message, ...], Response]], task: TaskSpec
+    place: Place, steps: Sequence[tuple[str, tuple[Message, ...], Response]], task: TaskSpec
 ) -> SampleRecord:
-    responses = {response.key: response for *_, response in steps}
-    served = "+".join(sorted({one.served for one in responses.values() if one.served})) or None
+    responses = [response for *_, response in steps]
+    served = "+".join(sorted({one.served for one in responses if one.served})) or None
     records = tuple(
         StepRecord(
             step=step,
@@ -98,9 +100,8 @@ def _with_steps(
         )
         for step, messages, response in steps
     )
-    made = replace(record, steps=records, served=served)
-    case = case_of(made, task, responses=responses)
-    return replace(made, answer=_answer(case) if case else None)
+    case = _case(place, [step for step, *_ in steps], responses, task)
+    return SampleRecord(*place, records, _answer(case), served)
 
 
 def _response(step: StepRecord) -> Response:
@@ -128,21 +129,32 @@ def case_of(
     Its response is the last step's, postprocessed, or the failure of the step that ended it.
     `responses` are whole ones by key, for records with several texts of a step.
     """
-    specs = {spec.name: spec for spec in task.variants[record.variant].steps}
-    if step is not None and step not in specs:
-        return None
-    steps = record.steps if step is None else record.steps[: list(specs).index(step) + 1]
+    steps = record.steps
+    if step is not None:
+        names = [spec.name for spec in task.variants[record.variant].steps]
+        if step not in names:
+            return None
+        steps = steps[: names.index(step) + 1]
     known = [responses.get(part.key) or _response(part) for part in steps]
+    place = (record.sample, record.variant, record.decoding)
+    return _case(place, [part.step for part in steps], known, task)
+
+
+def _case(place: Place, steps: Sequence[str], known: Sequence[Response], task: TaskSpec) -> Case:
+    """The case of the last of some steps; `known` has the response of each."""
+    sample, variant, decoding = place
+    specs = task.variants[variant].steps
+    own = {spec.name for spec in specs if spec.is_unconditional}
     pairs = zip(steps[:-1], known, strict=False)
-    neutral = next((one for part, one in pairs if specs[part.step].is_unconditional), None)
-    cut = _postprocessor(task, record.variant, steps[-1].step)
-    place = "" if len(steps) == len(specs) else f"step {steps[-1].step}: "
+    neutral = next((one for step, one in pairs if step in own), None)
+    cut = _postprocessor(task, variant, steps[-1])
+    where = "" if len(steps) == len(specs) else f"step {steps[-1]}: "
     return Case(
-        record.sample,
-        _postprocessed(known[-1], cut, place=place),
-        block=f"{record.variant} {record.decoding}",
-        variant=record.variant,
-        options=options(task, record.variant, record.sample),
+        sample,
+        _postprocessed(known[-1], cut, place=where),
+        block=f"{variant} {decoding}",
+        variant=variant,
+        options=options(task, variant, sample),
         neutral=neutral,
     )
 

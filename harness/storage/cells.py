@@ -7,6 +7,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from math import isfinite, isnan
 from types import SimpleNamespace
@@ -93,10 +94,13 @@ def _mapped(value: object, change: Callable[[object], object], depth: int = 0) -
             return change(value)
 
 
+_decoder = cache(msgspec.json.Decoder)
+
+
 def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:  # noqa: ANN401 - a type
     """The value of a JSON text as a type, by default any; msgspec.DecodeError where it is none."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return _decoder(kind).decode(data)
     except RecursionError:
         raise msgspec.DecodeError(_TOO_DEEP) from None
 

@@ -26,6 +26,14 @@ _log = logging.getLogger(__name__)
 _SYNC_S = 0.1
 
 
+class _Answered(msgspec.Struct):
+    """A stored call without its request."""
+
+    key: str
+    time: float
+    response: Response
+
+
 class Ledger:
     """Finished calls of one model; `twice`: the usage of calls whose key had an answer, by key."""
 
@@ -87,10 +95,9 @@ class Ledger:
         """
         wanted, found = set(keys), dict[str, list[tuple[float, str, int, Response]]]()
         for line in self._index.lines(wanted) if wanted else ():
-            call = line.call
-            response = _checked(line.decoded(call.response, Response))
+            call = line.decoded(line.data, _Answered)
             if call.key in wanted:
-                place = (call.time, line.path.name, line.number, response)
+                place = (call.time, line.path.name, line.number, _checked(call.response))
                 found.setdefault(call.key, []).append(place)
         valid: dict[str, Response] = {}
         for key, stored in found.items():

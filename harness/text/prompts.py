@@ -104,6 +104,7 @@ class Prompts:
         self._shipped = shipped  # some installers lay out a package as links
         self._variables: dict[str, frozenset[str]] = {}
         self._is_there = cache(lambda file: self._find(file) is not None)
+        self._template = cache(self._loaded)
         self._environment = _sandbox(jinja2.FunctionLoader(self._load))
 
     def render(self, template: str, slots: Mapping[str, Slot]) -> tuple[Message, ...]:
@@ -117,7 +118,7 @@ class Prompts:
     def text(self, file: str, slots: Mapping[str, Slot]) -> str:
         """The text of one template file with its slots filled."""
         with self._refusing(file, slots):
-            return _filled(self._environment.get_template(file), slots)
+            return _filled(self._template(file), slots)
 
     def fill(self, source: str, *, slots: Mapping[str, Slot], where: str) -> str:
         """A template that is given as text; errors name the file `where` it is."""
@@ -156,6 +157,7 @@ class Prompts:
     def digest(self, template: str) -> str:
         """Digest of every file that a template's text depends on."""
         self._is_there.cache_clear()
+        self._template.cache_clear()
         return digest([(file, self._source(file)) for file in self._files(template)])
 
     def sources(self, template: str) -> dict[str, str]:
@@ -212,6 +214,11 @@ class Prompts:
             if (found := self._load(file)) is None:
                 raise TemplateNotFound(file)
             return found[0]
+
+    def _loaded(self, file: str) -> jinja2.Template:
+        template = self._environment.get_template(file)
+        template.globals = dict(template.globals)  # Jinja's own mapping is slow to copy
+        return template
 
     def _load(self, file: str) -> tuple[str, str, Callable[[], bool]] | None:
         """The text of a template, its file, and whether that is unchanged, as Jinja wants them."""
