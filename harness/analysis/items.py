@@ -96,7 +96,8 @@ def _records(folder: RunFolder, rows: "Series[int]") -> Iterator[tuple[int, Samp
     stored = StoredRows(folder)
     is_wanted = np.zeros(len(stored), bool)
     is_wanted[rows] = True
-    return zip(np.flatnonzero(is_wanted).tolist(), stored.at(is_wanted), strict=True)
+    records = stored.at(is_wanted, is_brief=True)
+    return zip(np.flatnonzero(is_wanted).tolist(), records, strict=True)
 
 
 def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:
@@ -159,7 +160,7 @@ def _in_blocks(answers: DataFrame, files: Sequence[RunFile], query: ItemQuery) -
         title, label = way, run
     else:
         title, label = way.map(lambda _: ""), run + ", " + way
-    found = answers.assign(title=title, label=label)
+    found = answers.assign(title=title.astype("category"), label=label.astype("category"))
     at = {n: found.groupby(n, sort=False, observed=True).ngroup() for n in ("title", "cluster")}
     found["block"] = found.groupby(["title", "sample"], sort=False, observed=True).ngroup()
     order = np.lexsort((found["block"], at["cluster"], at["title"]))

@@ -52,7 +52,7 @@ def _answer_calls(files: Files) -> Iterator[DataFrame]:
 
 
 def _calls_of(table: ArrowTable, first: int) -> DataFrame:
-    """The calls of some answers, of which the first is in this row."""
+    """The calls of some answers; `first` is the row of the first."""
     from pyarrow import compute
 
     frame = table.select(["step", *_COUNTS]).to_pandas().astype(dict.fromkeys(_COUNTS, "float64"))

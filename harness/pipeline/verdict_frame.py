@@ -8,7 +8,7 @@ labels; `sample_parts` are the texts of the reference by which missed samples ar
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -17,11 +17,11 @@ import numpy as np
 
 from harness.data.choices import LABELS
 from harness.judges import gold
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, Series, pandas, pyarrow
 from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
-from harness.storage.read_tables import arrow_table, column_names
+from harness.storage.read_tables import opened
 from harness.storage.schema import REFERENCE, STORED
 
 ALL, OF_DATA = "all", " (a group)"
@@ -37,23 +37,26 @@ _FACTS = frozenset({*STORED["verdicts"], "is_own"})
 _SAMPLE, _SHARE = "sample_", "probability_"
 
 
-def verdict_frame(files: Files, task: TaskSpec) -> DataFrame:
-    """The frame of all verdicts of a run, in the order of the table."""
-    wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
-    columns = dict[str, Any]()
-    for name in wanted:  # one at a time: all of them are large
-        table = arrow_table(files["verdicts"], [name], dictionary=(*_NUMBERED, *_NAMES))
-        column = table.column(name).unify_dictionaries()
+def verdict_frame(files: Files, task: TaskSpec, *more: Files) -> DataFrame:
+    """The frame of all verdicts of a run, and of more runs of its task, in the order of the tables.
+
+    Of several runs each has samples of its own, whatever they are called.
+    """
+    every = (files, *more)
+    table = _joined(every, "verdicts", lambda name: name not in _UNREAD, (*_NUMBERED, *_NAMES))
+    columns = {"is_own": np.ones(len(table), dtype=bool)}
+    for name in table.column_names:  # each goes when it is read: together they are large
+        column, table = table.column(name).unify_dictionaries(), table.drop_columns([name])
         if name == "probabilities":
             columns |= _shares(column.combine_chunks())
         elif name in _NUMBERED:
             names = column.combine_chunks()
-            columns[name] = _ranks(names.dictionary)[names.indices.to_numpy()]
-            if name == "sample":
-                columns |= _sample_facts(files["samples"], task, names)
+            places = names.indices.to_numpy()
+            columns[name] = _ranks(names.dictionary)[places]
+            facts = _sample_facts(every, task, names.dictionary) if name == "sample" else {}
+            columns |= {f"{_SAMPLE}{fact}": cells[places] for fact, cells in facts.items()}
         else:
             columns[name] = column.to_pandas()
-    columns["is_own"] = np.ones(len(table), dtype=bool)
     frame = pandas.DataFrame(columns, copy=False)
     frame["reason"] = frame["reason"].cat.set_categories(REASONS)
     return frame
@@ -71,6 +74,24 @@ def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no type
     return found
 
 
+def _joined(
+    every: Sequence[Files], table: str, is_wanted: Callable[[str], bool], dictionary: Sequence[str]
+) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Some columns of a table of some runs; of several runs, samples begin with the run's place."""
+    from pyarrow import compute
+
+    parts = []
+    for place, files in enumerate(every):
+        with opened(files[table], dictionary) as file:
+            part = file.read([name for name in file.schema_arrow.names if is_wanted(name)])
+        if len(every) > 1:
+            names, at = part.column("sample").cast("string"), part.column_names.index("sample")
+            names = compute.binary_join_element_wise(f"{place}|", names, "")
+            part = part.set_column(at, "sample", names.dictionary_encode() if dictionary else names)
+        parts.append(part)
+    return pyarrow.concat_tables(parts, promote_options="default")
+
+
 def _ranks(names: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """The place of each name in their order."""
     from pyarrow import compute
@@ -80,39 +101,32 @@ def _ranks(names: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     return ranks
 
 
-def _sample_facts(
-    path: Path | IO[bytes],
-    task: TaskSpec,
-    names: Any,  # noqa: ANN401 - pyarrow has no types
-) -> dict[str, Any]:
-    """What scores need of the sample of each row; `names` are the ids of these."""
+def _sample_facts(every: Sequence[Files], task: TaskSpec, ids: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types
+    """What scores need of the samples of some ids, in their order."""
     from pyarrow import compute
 
     parts = task.classes.by if task.classes else None
-    named = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
-    of = {fact: f"{REFERENCE}{name}" for fact, name in named.items() if name}
-    known = {*of.values()} & set(column_names(path))
-    table = arrow_table(path, ["sample", "gold", "choices", *known])
-
-    def texts(fact: str) -> Iterator[Sequence[str] | None]:
-        if (name := of.get(fact)) not in known:
-            return iter([None] * len(table))
-        return (cell for part in table.column(name).chunks for cell in part.to_pylist())
-
+    names = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
+    of = {fact: f"{REFERENCE}{name}" for fact, name in names.items() if name}
+    wanted = {"sample", "gold", "choices", *of.values()}
+    table = _joined(every, "samples", wanted.__contains__, ())
+    known = {fact: name for fact, name in of.items() if name in table.column_names}
+    nothing: list[Any] = [None] * len(table)
+    texts = {n: table.column(known[n]).to_pylist() if n in known else nothing for n in names}
     sizes, gold_places = _choices(table)
     facts = {
         "choices": sizes,
         "gold": gold_places,
-        "labels": _tuples(texts("labels")),
-        "parts": _tuples(texts("parts")),
-        IMPLICITNESS: np.array([_number(some) for some in texts(IMPLICITNESS)], float),
+        "labels": _tuples(texts["labels"]),
+        "parts": _tuples(texts["parts"]),
+        IMPLICITNESS: np.array([_number(some) for some in texts[IMPLICITNESS]], float),
     }
-    found = compute.index_in(names.dictionary, value_set=table.column("sample").combine_chunks())
-    places = found.fill_null(-1).to_numpy(zero_copy_only=False)[names.indices.to_numpy()]
-    return {f"{_SAMPLE}{fact}": column[places] for fact, column in facts.items()}
+    found = compute.index_in(ids, value_set=table.column("sample").combine_chunks())
+    places = found.fill_null(-1).to_numpy(zero_copy_only=False)
+    return {fact: cells[places] for fact, cells in facts.items()}
 
 
-def _choices(table: Any) -> tuple[Any, Any]:  # noqa: ANN401 - pyarrow has no types
+def _choices(table: Any) -> tuple[Indices, Indices]:  # noqa: ANN401 - pyarrow has no types
     """Of each sample how many choices it has, and the place of the right one, or -1."""
     from pyarrow import compute
 
@@ -133,7 +147,7 @@ def _number(texts: Sequence[str] | None) -> float:
         return np.nan
 
 
-def _tuples(texts: Iterable[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
+def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
     known = dict[tuple[str, ...], int]()
     codes = [known.setdefault(tuple(some or ()), len(known)) for some in texts]
     kinds = np.empty(len(known), dtype=object)
@@ -217,7 +231,7 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
 
 def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iterator[Block]:
     """Each variant, then each average, under each decoding and all of them; groups after `all`."""
-    everything = set(details(frame))
+    everything = set(details(frame)) if has_groups else set[str]()
     found = dict.fromkeys(frame["variant"].unique())
     members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
     members |= {n: own for n, own in averages(task).items() if found.keys() >= set(own)}
@@ -231,8 +245,8 @@ def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iter
         for (label, chosen), (title, group) in product(parts.items(), groups.items()):
             part = chosen if group is None else rows_where(chosen, chosen["group"] == group)
             # What is said of a kind of choice that none of the samples has, has no meaning.
-            foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
-            kept = tuple(sorted(everything - foreign))
+            of_choice = [n for n in everything if n.startswith(OF_CHOICE)]
+            kept = tuple(sorted(everything - {n for n in of_choice if part[n].isna().all()}))
             yield Block(name, label, title, part, kept, name not in found)
 
 
