@@ -8,7 +8,7 @@ labels; `sample_parts` are the texts of the reference by which missed samples ar
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -17,11 +17,11 @@ import numpy as np
 
 from harness.data.choices import LABELS
 from harness.judges import gold
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, Series, pandas, pyarrow
 from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
-from harness.storage.read_tables import arrow_table, column_names
+from harness.storage.read_tables import opened
 from harness.storage.schema import REFERENCE, STORED
 
 ALL, OF_DATA = "all", " (a group)"
@@ -37,14 +37,16 @@ _FACTS = frozenset({*STORED["verdicts"], "is_own"})
 _SAMPLE, _SHARE = "sample_", "probability_"
 
 
-def verdict_frame(files: Files, task: TaskSpec) -> DataFrame:
-    """The frame of all verdicts of a run, in the order of the table."""
-    wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
-    table = arrow_table(files["verdicts"], wanted, dictionary=(*_NUMBERED, *_NAMES))
-    facts = _sample_facts(files["samples"], task)
+def verdict_frame(files: Files, task: TaskSpec, *more: Files) -> DataFrame:
+    """The frame of all verdicts of a run, and of more runs of its task, in the order of the tables.
+
+    Of several runs each has samples of its own, whatever they are called.
+    """
+    every = (files, *more)
+    table = _joined(every, "verdicts", lambda name: name not in _UNREAD, (*_NUMBERED, *_NAMES))
+    facts = _sample_facts(every, task)
     columns = dict[str, Any]()
-    for name in wanted:
-        column = table.column(name)
+    for name, column in zip(table.column_names, table.columns, strict=True):
         if name == "probabilities":
             columns |= _shares(column.combine_chunks())
             continue
@@ -75,16 +77,32 @@ def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no type
     return found
 
 
-def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> DataFrame:
+def _joined(
+    every: Sequence[Files], table: str, is_wanted: Callable[[str], bool], dictionary: Sequence[str]
+) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Some columns of a table of some runs; of several runs, samples begin with the run's place."""
+    from pyarrow import compute
+
+    parts = []
+    for place, files in enumerate(every):
+        with opened(files[table], dictionary) as file:
+            part = file.read([name for name in file.schema_arrow.names if is_wanted(name)])
+        if len(every) > 1:
+            names, at = part.column("sample").cast("string"), part.column_names.index("sample")
+            names = compute.binary_join_element_wise(f"{place}|", names, "")
+            part = part.set_column(at, "sample", names.dictionary_encode() if dictionary else names)
+        parts.append(part)
+    return pyarrow.concat_tables(parts, promote_options="default")
+
+
+def _sample_facts(every: Sequence[Files], task: TaskSpec) -> DataFrame:
     """What scores need of each sample, by its id."""
     parts = task.classes.by if task.classes else None
     names = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
-    there = set(column_names(path))
-    wanted = [name for name in ("sample", "gold", "choices") if name in there]
     of = {fact: f"{REFERENCE}{name}" for fact, name in names.items() if name}
-    of = {fact: column for fact, column in of.items() if column in there}
-    table = arrow_table(path, [*wanted, *of.values()])
-    cells = {name: table.column(name).to_pylist() for name in table.column_names[1:]}
+    wanted = {"sample", "gold", "choices", *of.values()}
+    table = _joined(every, "samples", wanted.__contains__, ())
+    cells = {name: table.column(name).to_pylist() for name in table.column_names}
     nothing: list[Any] = [None] * len(table)
     pairs = [*zip(cells["gold"], cells["choices"], strict=True)]
     texts = {fact: cells.get(of.get(fact, ""), nothing) for fact in names}
@@ -95,7 +113,7 @@ def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> DataFrame:
         "parts": _tuples(texts["parts"]),
         IMPLICITNESS: np.array([_number(some) for some in texts[IMPLICITNESS]], float),
     }
-    return pandas.DataFrame(facts, index=pandas.Index(table.column("sample").to_pandas()))
+    return pandas.DataFrame(facts, index=pandas.Index(cells["sample"], dtype=object))
 
 
 def _number(texts: Sequence[str] | None) -> float:
@@ -184,7 +202,7 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
 
 def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iterator[Block]:
     """Each variant, then each average, under each decoding and all of them; groups after `all`."""
-    everything = set(details(frame))
+    everything = set(details(frame)) if has_groups else set[str]()
     found = dict.fromkeys(frame["variant"].unique())
     members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
     members |= {n: own for n, own in averages(task).items() if found.keys() >= set(own)}
@@ -198,8 +216,8 @@ def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iter
         for (label, chosen), (title, group) in product(parts.items(), groups.items()):
             part = chosen if group is None else chosen[chosen["group"] == group]
             # What is said of a kind of choice that none of the samples has, has no meaning.
-            foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
-            kept = tuple(sorted(everything - foreign))
+            of_choice = [n for n in everything if n.startswith(OF_CHOICE)]
+            kept = tuple(sorted(everything - {n for n in of_choice if part[n].isna().all()}))
             yield Block(name, label, title, part, kept, name not in found)
 
 
