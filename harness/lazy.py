@@ -4,10 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as numpy
     import pandas as pandas
     import pyarrow as pyarrow
     import torch as torch
     from matplotlib.axes import Axes as Axes
+    from numpy.typing import NDArray
     from pandas import DataFrame as DataFrame
     from pandas import Series as Series
     from torch import Tensor as Tensor
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as PreTrainedTokenizerBase
 
     ArrowTable = pyarrow.Table
+    Mask = NDArray[numpy.bool_]
+    Places = NDArray[numpy.intp]
 else:
 
     class _Package:
@@ -27,6 +31,6 @@ else:
         def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401 - whatever the package has
             return getattr(import_module(self._name), attribute)
 
-    pandas, pyarrow, torch = map(_Package, ("pandas", "pyarrow", "torch"))
-    DataFrame = Series = ArrowTable = Axes = Tensor = Any
+    numpy, pandas, pyarrow, torch = map(_Package, ("numpy", "pandas", "pyarrow", "torch"))
+    DataFrame = Series = ArrowTable = Axes = Tensor = Mask = Places = Any
     PretrainedConfig = PreTrainedModel = PreTrainedTokenizerBase = Any

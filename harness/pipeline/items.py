@@ -7,12 +7,13 @@ from harness.parts import Reason
 from harness.pipeline.plan import options
 from harness.pipeline.walk import case_of
 from harness.specs.tasks import TaskSpec
-from harness.storage.run_tables import SampleRecord
+from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import JudgeEntry, RunFile
 
 STRESSED = ("before", "emphasis", "after")
 """The fields that make one turn, the middle one stressed."""
 TURN, STRESS = "turn", "*"
+_NO_VERDICT = VerdictRecord(None)
 COLUMNS = (
     *("task", "model", "run", "sample_id", "cluster", "group", "variant", "decoding"),
     *("item", "expected", "answer", "choice", "missing"),
@@ -77,11 +78,11 @@ def item_cells(
     cells: list[object] = [
         *(file.run.task, file.model.name, file.digest[:16]),
         *(sample.id, sample.cluster, sample.group, record.variant, record.decoding),
-        *(item, expected, record.answer, choice_text(record, task), missing),
+        *(item, expected, record.answer, choice_text(record, task), missing and str(missing)),
     ]
     for judge in judges:
-        verdict = record.verdicts.get(judge.name)
-        cells += [verdict.value, verdict.reason] if verdict else [None, None]
-        replies = [reply for reply in (verdict.replies if verdict else ()) if reply is not None]
-        cells += ["\n".join(replies) or None] if judge.asks else []
-    return tuple(str(cell) if isinstance(cell, Reason) else cell for cell in cells)
+        verdict = record.verdicts.get(judge.name, _NO_VERDICT)
+        cells += [verdict.value, verdict.reason and str(verdict.reason)]
+        if judge.asks:
+            cells.append("\n".join(one for one in verdict.replies if one is not None) or None)
+    return tuple(cells)

@@ -17,7 +17,7 @@ from harness.stats.estimate import (
     Names,
     NoValue,
     complete,
-    flip_p,
+    flips,
     generator,
     mean_interval,
     ratio,
@@ -120,13 +120,16 @@ def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
     """The p-values as adjusted by Holm (1979); None stays None and is not counted."""
     if bad := [value for value in p if value is not None and not 0 <= value <= 1]:
         raise ValueError(f"p-values lie in 0..1, not {bad[0]!r}")
-    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
-    result: list[float | None] = [None] * len(p)
-    least = 0.0
-    for rank, (value, place) in enumerate(known):
-        least = max(least, value * (len(known) - rank))
-        result[place] = min(1.0, least)
-    return tuple(result)
+    found = iter(holm_of(np.array([value for value in p if value is not None])).tolist())
+    return tuple(None if value is None else next(found) for value in p)
+
+
+def holm_of(p: Floats) -> Floats:
+    """An array of p-values as adjusted by Holm."""
+    order = np.argsort(p, kind="stable")
+    found = np.empty(len(p))
+    found[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(found, 1.0)
 
 
 def _why_not_standard(ratings: Floats) -> NoValue | None:
@@ -314,11 +317,9 @@ def sign_flip_test(
     there = sums[np.abs(sums) > ROUNDING * max(1.0, float(np.abs(values).max()))]
     least = abs(there.sum()) - ROUNDING * np.abs(there).sum()
 
-    def reached(signs: Floats) -> Floats:
-        return np.asarray((np.abs(signs @ there) >= least).sum(), dtype=np.float64)
-
-    p = flip_p(len(there), reached, seed=seed, draws=draws)
-    return Estimate(float(values.mean()), len(sums), p=p.item())
+    at_hand, ways, blocks = flips(len(there), seed=seed, draws=draws)
+    reached = sum(int((np.abs(signs @ there) >= least).sum()) for signs in blocks)
+    return Estimate(float(values.mean()), len(sums), p=(at_hand + reached) / ways)
 
 
 def _phis(sums: Floats) -> Floats:

@@ -7,7 +7,7 @@ What is drawn depends on a seed's text and the number of clusters alone; the ord
 changes no interval.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import frexp, fsum, isfinite, ldexp, sqrt
@@ -264,26 +264,22 @@ def generator(seed: str) -> np.random.Generator:
 _SIGNS = 1 << 21  # signs drawn at a time: 16 MiB of numbers
 
 
-def flip_p(
-    count: int, reached: Callable[[Floats], Floats], *, seed: str, draws: int, least: int = 0
-) -> Floats:
-    """The share of ways to flip `count` clusters that reach what the data at hand does.
+def flips(
+    count: int, *, seed: str, draws: int, least: int = 0
+) -> tuple[int, int, Iterator[Floats]]:
+    """Ways to flip `count` clusters: the ways of the data at hand, of all, and signs by blocks.
 
-    `reached` counts those of some signs, draws x clusters. All are tried where there are at most
-    `draws`; else that many are drawn, or `least`, and the data at hand counts among them.
+    Signs are draws x clusters. All ways are tried where there are at most `draws`; else that many
+    are drawn, or `least`, and the data at hand is one more, without signs.
     """
-    drawn, numbers = max(draws, least), generator(seed)
-    step = max(1, _SIGNS // max(1, count))
     if 2**count <= draws:
         bits = np.arange(2**count)[:, None] >> np.arange(count) & 1
-        every: Floats = np.asarray(1 - 2 * bits, dtype=np.float64)
-        return np.asarray(reached(every) / len(bits), dtype=np.float64)
-    found: Floats = np.ones(1)
-    for start in range(0, drawn, step):
-        shape = (min(step, drawn - start), count)
-        signs: Floats = np.asarray(numbers.integers(0, 2, size=shape, dtype=np.int8) * 2.0 - 1)
-        found = np.add(found, reached(signs))
-    return np.asarray(found / (drawn + 1), dtype=np.float64)
+        return 0, len(bits), iter([np.asarray(1 - 2 * bits, dtype=np.float64)])
+    drawn, numbers = max(draws, least), generator(seed)
+    step = max(1, _SIGNS // max(1, count))
+    sizes = (min(step, drawn - start) for start in range(0, drawn, step))
+    blocks = (numbers.integers(0, 2, (size, count), np.int8) for size in sizes)
+    return 1, drawn + 1, (np.asarray(block * 2.0 - 1) for block in blocks)
 
 
 def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> Estimate:

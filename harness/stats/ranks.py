@@ -6,12 +6,11 @@ The pairs of models are tested as in the shared tasks of WMT (Kocmi et al. 2023,
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
-from harness.stats.comparison import holm
-from harness.stats.estimate import Floats, flip_p, ratio
+from harness.stats.comparison import holm_of
+from harness.stats.estimate import Floats, Indices, flips, ratio
 from harness.stats.scales import ROUNDING
 
 Pooled = Callable[[Floats], Floats]
@@ -25,7 +24,8 @@ class ModelRanking:
 
     Rank and group 1 are the best; models of equal score share the better rank. A group ends only
     where each model above is better than each below by `p`, the pairs' p-values after Holm, by
-    the places of two models, the smaller first.
+    the places of two models, the smaller first. With more pairs than `draws` are enough for, p is
+    the least that it may be where groups do not depend on it.
     """
 
     values: tuple[float, ...]
@@ -48,47 +48,65 @@ def rank_groups(
     values = pooled(sums.sum(axis=1))
     if np.isnan(values).any():
         raise ValueError(f"each model needs a score, not {values.tolist()}")
-    pairs = list(combinations(range(len(sums)), 2))
-    found = flip_p(
-        sums.shape[1],
-        lambda signs: _reached(signs, sums, pooled),
-        seed=seed,
-        draws=draws,
-        least=_DRAWS_PER_PAIR * len(pairs),
-    )
-    adjusted = holm(found.tolist())
-    p = {pair: 1.0 if one is None else one for pair, one in zip(pairs, adjusted, strict=True)}
+    pairs = np.column_stack(np.triu_indices(len(sums), 1))
+    least = _DRAWS_PER_PAIR * len(pairs)
+    at_hand, ways, blocks = flips(sums.shape[1], seed=seed, draws=draws, least=least)
+    reached = np.full(len(pairs), float(at_hand))
+    p, groups = holm_of(reached / ways), tuple(range(1, len(sums) + 1))
+    for signs in (part for block in blocks for part in np.split(block, [draws])):
+        if max(groups) == 1:
+            break
+        # Further draws only add to p: what is too large already stays so, and so do its groups.
+        is_open = p <= level
+        reached[is_open] += _reached(signs, sums, pooled, pairs[is_open])
+        p = holm_of(reached / ways)
+        groups = _groups(values, pairs[p <= level])
     ranks = tuple(1 + int((values > own + ROUNDING).sum()) for own in values)
-    return ModelRanking(tuple(map(float, values)), ranks, _groups(values, p, level), p)
+    every = dict(zip(map(tuple, pairs.tolist()), p.tolist(), strict=True))
+    return ModelRanking(tuple(map(float, values)), ranks, groups, every)
 
 
-def _groups(values: Floats, p: Mapping[tuple[int, int], float], level: float) -> tuple[int, ...]:
-    order = sorted(range(len(values)), key=lambda place: -values[place])
-    ordered = [[p.get((min(a, b), max(a, b)), 1.0) for b in order] for a in order]
-    is_apart = np.array(ordered) <= level
-    groups, group = dict.fromkeys(order[:1], 1), 1
-    for cut in range(1, len(order)):
-        group += bool(is_apart[:cut, cut:].all())
-        groups[order[cut]] = group
-    return tuple(groups[place] for place in range(len(values)))
+def _groups(values: Floats, apart: Indices) -> tuple[int, ...]:
+    """Number the groups of models by the pairs that differ, from the best."""
+    order = np.argsort(-values, kind="stable")
+    is_apart = np.zeros((len(values), len(values)), dtype=bool)
+    is_apart[tuple(apart.T)] = is_apart[tuple(apart.T[::-1])] = True
+    is_apart = is_apart[order][:, order]
+    ends = [at > 0 and bool(is_apart[:at, at:].all()) for at in range(len(values))]
+    groups = np.empty(len(values), np.int64)
+    groups[order] = 1 + np.cumsum(ends)
+    return tuple(groups.tolist())
 
 
-def _reached(signs: Floats, sums: Floats, pooled: Pooled) -> Floats:
-    """For each pair of models, how many of some swaps differ by as much as the data."""
+def _reached(signs: Floats, sums: Floats, pooled: Pooled, pairs: Indices) -> Floats:
+    """For each of some pairs of models, how many of some swaps differ by as much as the data."""
     models, clusters, features = sums.shape
     totals = sums.sum(axis=1)
-    observed = pooled(totals)
-    columns = sums.transpose(1, 0, 2).reshape(clusters, models * features)
-    drawn = (signs @ columns).reshape(len(signs), models, features)
-    found = [np.zeros(0)]
-    for a in range(models - 1):
-        half = (drawn[:, a : a + 1] - drawn[:, a + 1 :]) / 2
-        middle = (totals[a] + totals[a + 1 :]) / 2
-        gaps = np.abs(pooled(middle + half) - pooled(middle - half))
-        least = np.abs(observed[a] - observed[a + 1 :]) - ROUNDING
+    least = np.abs(np.subtract(*pooled(totals)[pairs.T])) - ROUNDING
+    # Of equal divisors the gap is that of two numbers, and no gap exceeds that of the extremes.
+    is_linear = pooled is not macro_f1_of and bool((sums[:, :, 1::2] == sums[:1, :, 1::2]).all())
+    flipped = sums[:, :, ::2] if is_linear else sums
+    columns = flipped.transpose(1, 0, 2).reshape(clusters, -1)
+    drawn = (signs @ columns).reshape(len(signs), *flipped.shape[::2])
+    if is_linear:
+        divisors = np.broadcast_to(totals[:, 1::2], drawn.shape)
+        scores = pooled(np.stack([drawn, divisors], axis=3).reshape(len(signs), models, features))
+        most, fewest = scores.max(axis=1, keepdims=True), scores.min(axis=1, keepdims=True)
+        furthest = np.maximum(most - scores, scores - fewest)
+    found = np.zeros(len(pairs))
+    for a in np.unique(pairs[:, 0]):
+        at = np.flatnonzero(pairs[:, 0] == a)
+        others = pairs[at, 1]
+        if is_linear:
+            near = scores[furthest[:, a] >= least[at].min()]
+            gaps = np.abs(near[:, [a]] - near[:, others])
+        else:
+            half = (drawn[:, [a]] - drawn[:, others]) / 2
+            middle = (totals[a] + totals[others]) / 2
+            gaps = np.abs(pooled(middle + half) - pooled(middle - half))
         # A swap after which one has no score counts for no difference.
-        found.append((~(gaps < least)).sum(axis=0))
-    return np.concatenate(found)
+        found[at] = (~(gaps < least[at])).sum(axis=0)
+    return found
 
 
 def mean_of(sums: Floats) -> Floats:

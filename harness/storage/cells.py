@@ -39,9 +39,9 @@ def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, str):
+        return formula_safe(value)
     match value:
-        case str():
-            return formula_safe(value)
         case float():
             return "" if isnan(value) else repr(value)
         case list() | tuple() | dict():

@@ -45,7 +45,8 @@ def load(
     made = pandas.concat(parts, ignore_index=True) if table == "scores" else _joined(parts)
     if table == "answers":
         made.insert(0, "row", np.concatenate([np.arange(size) for size in sizes]))
-    for name, start in _GATHERED.items() if table == "samples" else ():
+    wanted = _GATHERED if columns is None else {n: _GATHERED[n] for n in columns if n in _GATHERED}
+    for name, start in wanted.items() if table == "samples" else ():
         made[name] = _dicts(made[[one for one in made.columns if one.startswith(start)]], start)
     if columns is not None:
         made = made.reindex(columns=list(columns))

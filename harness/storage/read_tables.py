@@ -8,18 +8,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from harness.core import Sample
 from harness.errors import StoreError
-from harness.lazy import pyarrow
+from harness.lazy import Mask, Places, numpy, pyarrow
 from harness.parts import ChoiceScore, Reason, Usage
 from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED
 
-Mask = NDArray[np.bool_]
-_Places = NDArray[np.intp]
 _NO_RARE = RareFacts()
 _VERDICT = (
     *("row", "judge", "value", "reason", "note", "served"),
@@ -28,6 +24,11 @@ _VERDICT = (
 _STEP = (
     *("text", "reason", "note", "stop", "logprobs", "tokens", "bytes"),
     *("step", "key", "prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"),
+)
+
+_BRIEF = (
+    *("row", "sample", "variant", "decoding", "answer", "text", "reason", "note", "stop"),
+    *("served", "step", "key", "earlier", "judge", "value", "replies"),
 )
 
 
@@ -63,21 +64,26 @@ def column_names(path: Path | IO[bytes]) -> list[str]:
         return names
 
 
-def _row_groups(path: Path, is_wanted: Mask, key: str | None = None) -> Iterator[Values]:
+def _row_groups(
+    path: Path, is_wanted: Mask, *, key: str | None = None, is_brief: bool = False
+) -> Iterator[Values]:
     """The wanted rows of a table, by row groups, as lists of values by column.
 
-    `is_wanted` is by the place of a row in the table, or by what is in its column `key`.
+    `is_wanted` is by the place of a row in the table, or by what is in its column `key`. In brief,
+    what is not in `_BRIEF` is not read and None.
     """
     start = 0
     with opened(path) as file:
+        names = [n for n in file.schema_arrow.names if n in _BRIEF or not is_brief]
         for place in range(file.num_row_groups):
             end = start + file.metadata.row_group(place).num_rows
             keys = file.read_row_group(place, [key]).column(key).to_numpy() if key else None
-            at = np.flatnonzero(is_wanted[start:end] if keys is None else is_wanted[keys])
+            at = numpy.flatnonzero(is_wanted[start:end] if keys is None else is_wanted[keys])
             start = end
             if len(at):
-                rows = file.read_row_group(place).take(at)
-                yield {name: _listed(rows.column(name)) for name in rows.column_names}
+                rows = file.read_row_group(place, names).take(at)
+                unread = dict.fromkeys(STORED[path.stem], [None] * len(at))
+                yield unread | {name: _listed(rows.column(name)) for name in names}
 
 
 def _listed(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow has no types
@@ -115,15 +121,17 @@ def _samples(path: Path, is_wanted: Mask) -> Iterator[Sample]:
             yield Sample(name, fields, said, *about)
 
 
-def read_records(folder: Path, places: _Places, is_wanted: Mask) -> Iterator[SampleRecord]:
-    """The wanted records of a run's tables, in their order.
+def read_records(
+    folder: Path, places: Places, is_wanted: Mask, *, is_brief: bool = False
+) -> Iterator[SampleRecord]:
+    """The wanted records of a run's tables, in their order; in brief, with texts and values alone.
 
     `places` has the place of each answer's sample in the table of samples, which is read once for
     each variant and decoding.
     """
     samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
-    known, judged = _placed(samples, places[is_wanted]), _by_row(verdicts, is_wanted)
-    for values in _row_groups(answers, is_wanted):
+    known, judged = _placed(samples, places[is_wanted]), _by_row(verdicts, is_wanted, is_brief)
+    for values in _row_groups(answers, is_wanted, is_brief=is_brief):
         columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
         for steps, name, *rest in zip(_steps(values), *columns, strict=True):
             if (sample := next(known)).id != name:
@@ -180,19 +188,19 @@ def _choice_scores(
     )
 
 
-def _placed(path: Path, places: _Places) -> Iterator[Sample]:
+def _placed(path: Path, places: Places) -> Iterator[Sample]:
     """The samples at some places; the table is read again from where a place is no later one."""
-    for rising in np.split(places, np.flatnonzero(np.diff(places) <= 0) + 1):
-        is_wanted = np.zeros(rising.max(initial=-1) + 1, bool)
+    for rising in numpy.split(places, numpy.flatnonzero(numpy.diff(places) <= 0) + 1):
+        is_wanted = numpy.zeros(rising.max(initial=-1) + 1, bool)
         is_wanted[rising] = True
         yield from _samples(path, is_wanted)
 
 
-def _by_row(path: Path, is_wanted: Mask) -> Iterator[dict[str, VerdictRecord]]:
+def _by_row(path: Path, is_wanted: Mask, is_brief: bool) -> Iterator[dict[str, VerdictRecord]]:
     """The verdicts on one wanted answer after the other."""
-    found = groupby(_verdicts(path, is_wanted), key=itemgetter(0))
+    found = groupby(_verdicts(path, is_wanted, is_brief), key=itemgetter(0))
     place, own = next(found, (None, iter(())))
-    for row in np.flatnonzero(is_wanted).tolist():
+    for row in numpy.flatnonzero(is_wanted).tolist():
         if place != row:
             yield {}
             continue
@@ -200,8 +208,10 @@ def _by_row(path: Path, is_wanted: Mask) -> Iterator[dict[str, VerdictRecord]]:
         place, own = next(found, (None, iter(())))
 
 
-def _verdicts(path: Path, is_wanted: Mask) -> Iterator[tuple[int, str, VerdictRecord]]:
-    for values in _row_groups(path, is_wanted, "row"):
+def _verdicts(
+    path: Path, is_wanted: Mask, is_brief: bool
+) -> Iterator[tuple[int, str, VerdictRecord]]:
+    for values in _row_groups(path, is_wanted, key="row", is_brief=is_brief):
         details = {
             name: column for name, column in values.items() if name not in STORED["verdicts"]
         }
@@ -222,7 +232,7 @@ def _verdicts(path: Path, is_wanted: Mask) -> Iterator[tuple[int, str, VerdictRe
             yield place, judge, verdict
 
 
-def places_of(samples: Path, answers: Path) -> _Places:
+def places_of(samples: Path, answers: Path) -> Places:
     """For each answer the place of its sample in the table of samples."""
     from pyarrow import compute
 
@@ -230,8 +240,12 @@ def places_of(samples: Path, answers: Path) -> _Places:
         arrow_table(path, ["sample"]).column("sample").combine_chunks()
         for path in (samples, answers)
     )
+    every = range(0, len(asked), len(names) or 1)
+    if all(asked[at : at + len(names)].equals(names) for at in every):
+        # All samples, once for each variant and decoding: no table of a million names is needed.
+        return numpy.tile(numpy.arange(len(names)), len(every))
     found = compute.index_in(asked, value_set=names)
     if found.null_count:
         raise _damaged(answers, "a sample is unknown")
-    places: _Places = found.to_numpy(zero_copy_only=False)
+    places: Places = found.to_numpy(zero_copy_only=False)
     return places

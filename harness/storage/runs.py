@@ -13,16 +13,16 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from harness.core import Run, Score
 from harness.errors import StoreError
+from harness.lazy import Mask, numpy
 from harness.parts import Reason, Usage, possible
 from harness.specs.tasks import TaskSpec
 from harness.storage import files
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refused, write_whole
-from harness.storage.read_tables import Mask, places_of, read_records
+from harness.storage.read_tables import places_of, read_records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
@@ -392,12 +392,12 @@ class StoredRows(Iterable[SampleRecord]):
         return len(self.places)
 
     def __iter__(self) -> Iterator[SampleRecord]:
-        rows = self.at(np.ones(len(self), bool))
+        rows = self.at(numpy.ones(len(self), bool))
         return self.prompted(rows) if self._with_prompts else rows
 
-    def at(self, is_wanted: Mask) -> Iterator[SampleRecord]:
-        """The records at the wanted places, without prompts."""
-        return read_records(self._folder.path, self.places, is_wanted)
+    def at(self, is_wanted: Mask, *, is_brief: bool = False) -> Iterator[SampleRecord]:
+        """The records at the wanted places, without prompts; in brief, with texts and values."""
+        return read_records(self._folder.path, self.places, is_wanted, is_brief=is_brief)
 
     def prompted(self, rows: Iterable[SampleRecord]) -> Iterator[SampleRecord]:
         """Some of the records with the prompts of their steps, as far as the ledger has them."""

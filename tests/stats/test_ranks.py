@@ -52,6 +52,16 @@ def test_many_pairs_have_enough_draws_to_be_separated() -> None:
     assert set(ranked(lines).groups) == {1, 2}
 
 
+def test_a_hundred_models_fall_into_two_groups_in_a_second() -> None:
+    # 4,950 pairs of 198,000 draws each, were they all needed.
+    draw = np.random.default_rng(3)
+    lines = draw.random((100, 60)) < np.where(np.arange(100) < 50, 0.02, 0.98)[:, None]
+    found = ranked(lines.astype(float))
+
+    assert found.groups == tuple([2] * 50 + [1] * 50)
+    assert all((p > 0.05) == ((a < 50) == (b < 50)) for (a, b), p in found.p.items())
+
+
 def test_informedness_is_the_rate_of_hits_less_that_of_false_alarms() -> None:
     assert informedness(np.array([[8.0, 10.0, 3.0, 12.0]])).tolist() == [0.8 - 0.25]
 
