@@ -22,7 +22,7 @@ from harness.models.client.batches import BatchFiles, BatchModel
 from harness.models.client.cached import CachedClient, CallPolicy, Progress
 from harness.parts import digest
 from harness.registry import Registry
-from harness.specs.data import OverlaySpec, TableSpec
+from harness.specs.data import OverlaySpec, SourceSpec, TableSpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import DataSpec, ImplicitnessSpec
 from harness.storage.ledger import Ledger
@@ -40,7 +40,7 @@ class Workspace:
     """Where things are found and kept, and whether calls may be made.
 
     `opened` are the models that runs share, by name; None where each run opens its own. `warned`
-    are the sample sets that a warning has named; None where nobody is to be warned.
+    are the warnings of data that a person has had; None where nobody is to be warned.
     """
 
     registry: Registry
@@ -88,7 +88,7 @@ class Workspace:
         return replace(self, terms=replace(self.terms, budget=cached.Budget(usd)))
 
     def of_stored(self) -> "Workspace":
-        """The same workspace for what is stored: no call is made, and no sample set warned of."""
+        """The same workspace for what is stored: no call is made, and no data warned of."""
         return replace(self, terms=replace(self.terms, is_offline=True), warned=None)
 
     @property
@@ -141,7 +141,7 @@ class Workspace:
                 f"and name the data with --data or fetch {table.source}"
             )
         entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
-        return labelled_table.read(files, table, spec.choices), entry
+        return labelled_table.read(files, table, spec.choices), self._compared(entry)
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -165,7 +165,8 @@ class Workspace:
         entry = _entry(spec, files, overlay=overlay, is_sample=False, table=table)
         if code := self.registry.reader(spec.reader).source:  # one's own is part of the data
             entry = replace(entry, label=digest((entry.label, code))[:8])
-        return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
+        found = self._compared(entry)
+        return DataSource(spec, tuple(files), table, overlay, found, is_own=bool(code))
 
     def read(self, source: "DataSource") -> StoredSamples:
         """The samples of a task's data, or the choice samples made of them."""
@@ -242,14 +243,32 @@ class Workspace:
         return paths
 
     def _warn_of_sample_set(self, spec: DataSpec) -> None:
-        """Warn, once a command, that samples are used in place of the data, and how to get that."""
-        if self.warned is None or spec.sample in self.warned:
-            return
-        self.warned.add(spec.sample)
-        is_fetched = spec.source in self.registry.names("configs/data")
-        fetch = f"`harness data fetch {spec.source}` or " if is_fetched else ""
+        """Warn that a sample set is used in place of the data, and how to get that."""
+        fetch = f"`harness data fetch {spec.source}` or " if self._released(spec.source) else ""
         name = spec.sample.removeprefix("samples/")
-        _log.warning("the sample set %s is used (%s--data DIR for other data)", name, fetch)
+        self._warn(f"the sample set {name} is used ({fetch}--data DIR for other data)")
+
+    def _compared(self, entry: DataEntry) -> DataEntry:
+        """The entry of some data, of mode "changed" after a warning if a file is not as released."""
+        released = self._released(entry.source)
+        stated = {file.name: file.sha256 for file in released.files} if released else {}
+        changed = {name: sha for name, sha in entry.files.items() if stated.get(name, sha) != sha}
+        for name, sha in changed.items():
+            self._warn(
+                f"{entry.source}/{name} is not the file as it was released (sha256 {sha[:8]}..., "
+                f"not {stated[name][:8]}...): `harness data fetch {entry.source}` brings that one"
+            )
+        return replace(entry, mode="changed") if changed else entry
+
+    def _warn(self, message: str) -> None:
+        """Warn once a command."""
+        if self.warned is not None and message not in self.warned:
+            self.warned.add(message)
+            _log.warning("%s", message)
+
+    def _released(self, source: str) -> SourceSpec | None:
+        is_known = source in self.registry.names("configs/data")
+        return self.registry.load("configs/data", source) if is_known else None
 
     def _folder(self, source: str) -> Path | None:
         if self.data is not None:
@@ -260,8 +279,7 @@ class Workspace:
                 )
             return self.data
         fetched = self.registry.cache / "data"
-        is_known = source in self.registry.names("configs/data")
-        spec = self.registry.load("configs/data", source) if is_known else None
+        spec = self._released(source)
         return fetched if spec and is_complete(source, spec, fetched) else None
 
 

@@ -62,6 +62,29 @@ def test_a_data_folder_is_read_without_a_warning(
     assert list(entry.files) == ["toy.jsonl"]
 
 
+@pytest.mark.parametrize("name", ["toy.jsonl", "part/toy.jsonl"])
+def test_a_released_file_that_was_changed_is_told_of_once(
+    toy: Toy, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    space, about = data_folder(toy, "\n".join(lines(3))), "about: a\nrepository: r\ncommit: c\n"
+    (toy.folder / "data/toys/part").mkdir()
+    (toy.folder / "data/toys/toy.jsonl").rename(toy.folder / "data/toys" / name)
+    spec = structs.replace(space.registry.load("tasks", "toy").data, files=(name,))
+    own = space.samples(spec)[1].files[name]
+    for sha, mode, warnings in [(own, "released", 0), ("a" * 64, "changed", 1)]:
+        source = f"files: [{{path: p, name: {name}, sha256: {sha}}}]"
+        toy.write("configs/data/toys.yaml", f"{about}licence: l\ncitation: c\n{source}")
+        space = replace(toy.space(), data=toy.folder / "data")
+
+        assert {space.samples(spec)[1].mode for _ in range(2)} == {mode}
+
+        assert caplog.text.count("is not the file as it was released") == warnings
+    assert f"toys/{name} is not" in caplog.text
+    assert "`harness data fetch toys`" in caplog.text
+    assert space.of_stored().samples(spec)[1].mode == "changed"
+    assert len(caplog.messages) == 1
+
+
 @pytest.mark.parametrize("is_sample", [True, False])
 def test_choice_samples_are_made_of_a_sample_set_as_of_released_data(
     toy: Toy, is_sample: bool

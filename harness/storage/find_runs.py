@@ -104,11 +104,11 @@ def run_facts(file: RunFile) -> dict[str, str]:
 
 
 def data_words(file: RunFile) -> str:
-    """What data a run was of: a sample set, a source as released or corrected, or named files."""
+    """What data a run was of: a sample set, a source (released, corrected, changed), or files."""
     data = file.data
     if data.mode == "sample":
         return "the task's own samples"
-    if file.task.data.map is None:
+    if file.task.data.map is None or data.mode == "changed":
         return f"{data.source}, {data.mode}"
     names = list(data.files)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

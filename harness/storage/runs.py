@@ -65,8 +65,8 @@ class JudgeEntry:
 class DataEntry:
     """Where the samples came from; `label` is that of signatures, `files` maps names to sha256.
 
-    `mode` is released, corrected or sample. `is_training_known` says whether the scorer of
-    implicitness says which texts it was trained on; None without one.
+    `mode` is released, corrected, changed (not as released) or sample. `is_training_known` says
+    whether the scorer of implicitness says which texts it was trained on; None without one.
     """
 
     source: str
