@@ -66,7 +66,8 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
         rows += [{**blank, **row} for row in own]
     rows += _differences(analysis)
     if not panel.rows:
-        why = f"no overlap: {panel.unmatched} of {panel.offered} ratings match no response"
+        lost, offered = len(panel.unmatched), len(panel.offered)
+        why = f"no overlap: {lost} of {offered} ratings match no response"
         rows = [{**row, "reason": why if row["value"] is None else row["reason"]} for row in rows]
     return pandas.DataFrame(rows, columns=list(COLUMNS))
 

@@ -5,12 +5,13 @@ Where a task's system is a sample's group, the model of each run rated them, and
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from harness.analysis.pairings import describe_differences
+from harness.data.ratings import named_ratings
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.asking import CONSISTENCY, FIRST_SLOT, Orders
 from harness.lazy import DataFrame, Series, pandas
@@ -55,8 +56,9 @@ class JudgeTable:
 class Panel:
     """People's ratings, rows x systems x raters, and the judges' values of the same cells.
 
-    A row is a document, at the decoding that its ratings name, if any. `unmatched` of the `offered`
-    ratings are of nothing that was run; `recipe` and `given` are parts of signatures.
+    A row is a document, at the decoding that its ratings name, if any. Of the `offered` ratings, by
+    their index, the `unmatched` have no response here. `recipe` and `given` are parts of
+    signatures; `label` is what no other recipe of the same ratings has.
     """
 
     task: str
@@ -71,8 +73,9 @@ class Panel:
     decodings: tuple[str, ...]
     recipe: str
     given: str
-    offered: int
-    unmatched: int
+    offered: frozenset[int]
+    unmatched: frozenset[int]
+    label: str = ""
 
     @property
     def documents(self) -> tuple[str, ...]:
@@ -84,6 +87,12 @@ class Panel:
         """The raters' mean of each cell."""
         counts = (~np.isnan(self.ratings)).sum(axis=2)
         return snapped(ratio(np.nansum(self.ratings, axis=2), counts))
+
+
+def unmatched_ratings(found: Sequence[Panel]) -> frozenset[int]:
+    """The indices of the ratings that have a response in none of the panels of all recipes."""
+    unmatched = frozenset[int]().union(*(panel.unmatched for panel in found))
+    return unmatched.difference(*(panel.offered - panel.unmatched for panel in found))
 
 
 def panels(
@@ -128,15 +137,37 @@ class _Rated:
             for name, file in self._files.items():
                 if variant in file.run.variants:
                     by_recipe.setdefault(self._recipe(file, variant), []).append(name)
-            several = [
-                self._panel(self._fullest(names), targets, variant, scale)
-                for _, names in sorted(by_recipe.items())
-            ]
-            matched += [panel for panel in several if panel.rows] or several[:1]
+            several = {
+                recipe: self._panel(self._fullest(names), targets, variant, scale)
+                for recipe, names in sorted(by_recipe.items())
+            }
+            rated = {recipe: panel for recipe, panel in several.items() if panel.rows}
+            matched += self._labelled(rated) or [*several.values()][:1]
         if not matched:
             wanted = ", ".join(self._query.variants or self._last.task.default_variants[:1])
             raise StoreError(f"no run of variant {wanted} that was rated; run it, or see --variant")
+        if lost := unmatched_ratings(matched):
+            known = {name: sorted({*self._answers[name]}) for name in ("sample_id", "model")}
+            found, words = ratings.loc[sorted(lost)], "%d of %d ratings match no response\n%s"
+            _log.warning(words, len(lost), len(ratings), "\n".join(named_ratings(found, known)))
         return matched
+
+    def _labelled(self, found: Mapping[tuple[str, ...], Panel]) -> list[Panel]:
+        """The panels of several recipes, each labelled with its models and what else differs."""
+        varied = [
+            place for place, parts in enumerate(zip(*found, strict=True)) if len({*parts}) > 1
+        ]
+        made = []
+        for recipe, panel in found.items() if varied else ():
+            models = [] if self._by_group else [*panel.systems]
+            models = models if len(models) < 4 else [f"{len(models)} models"]
+            parts = [recipe[place].replace(f"{panel.task}:", "prompts ") for place in varied]
+            made.append(replace(panel, label=", ".join([*models, *parts])))
+        if made:
+            labels = "; ".join(panel.label for panel in made)
+            words = "ratings are of %d recipes, which are not compared with each other: %s"
+            _log.warning(words, len(made), labels)
+        return made or [*found.values()]
 
     def _targets(self, ratings: DataFrame) -> dict[tuple[str, str], DataFrame]:
         """Ratings by variant and scale: a scale that names a variant goes with that one alone."""
@@ -206,6 +237,7 @@ class _Rated:
         cells = rows.drop_duplicates(["sample_id", "model"], keep="last")
         cells = cells[["sample_id", "model", "document", "system"]]
         given = targets.assign(model="") if self._by_group else targets
+        given = given.assign(index=targets.index)
         matched = given.merge(cells, on=["sample_id", "model"])
         people = matched[matched.value.notna()]
         places = [*zip(people.document, people.decoding, strict=True)]
@@ -227,8 +259,8 @@ class _Rated:
             decodings=tuple(rows.decoding.unique()),
             recipe="|".join(self._recipe(file, variant)[:3]),
             given=f"ratings:{digest(sorted(ratings))[:8]},{scale}|v{file.version}",
-            offered=len(targets),
-            unmatched=len(targets) - len(matched),
+            offered=frozenset(targets.index),
+            unmatched=frozenset(targets.index.difference(matched["index"])),
         )
 
     def _judges(self, rows: DataFrame, axes: Mapping[str, list[Any]]) -> Iterator[JudgeTable]:

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.analysis import findings, sheets
 from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agreement
-from harness.analysis.panels import AgreementQuery, panels
+from harness.analysis.panels import AgreementQuery, panels, unmatched_ratings
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
 from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
@@ -75,26 +75,23 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     settings = AgreementSettings(choice.seed, choice.draws, level, EPSILONS[kind])
     orders: Orders = options.one_of("--orders", choice.orders, *get_args(Orders))
     judges = options.names(choice.judge, "--judge")
-    query, lost = AgreementQuery(judges, options.names(choice.variant), orders), 0
+    query = AgreementQuery(judges, options.names(choice.variant), orders)
     ratings, tasks = read_ratings(choice.ratings), options.names(choice.task, "--task")
     for task in tasks or [*ratings.task.unique()] or ["any"]:
         if not (ratings.task == task).any():
             raise DataError(f"{choice.ratings}: no rating of task {task!r}; correct --task")
     ratings = ratings[ratings.task.isin(tasks or ratings.task)]
-    found = []
-    for panel in panels(ratings, run_folders(results), query):
+    found, rated = [], [*panels(ratings, run_folders(results), query)]
+    for panel in rated:
         found.append(agreement(panel, settings))
         title = (
-            f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; "
-            f"{len({*panel.documents})} documents x {len(panel.systems)} systems, "
-            f"{len(panel.raters)} raters"
+            f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; {panel.label}"
+            f"{'; ' * bool(panel.label)}{len({*panel.documents})} documents x "
+            f"{len(panel.systems)} systems, {len(panel.raters)} raters"
         )
         if not is_json:
             say(title, is_prose=True)
             _show_panel(found[-1])
-        if panel.unmatched:
-            warn(f"{panel.unmatched} of {panel.offered} ratings match no response: {title}")
-        lost += panel.unmatched
     made, table = pandas.concat(found, ignore_index=True), results / "agreement.csv"
     text = frame_csv(made)
     if table.is_file():  # the rows of other tasks stay as they are
@@ -105,7 +102,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         show_json(plain_rows(made))
     else:
         say(f"wrote {len(made)} rows to {table}")
-    return ExitCode.of(lost)
+    return ExitCode.of(unmatched_ratings(rated))
 
 
 def _show_panel(rows: DataFrame) -> None:

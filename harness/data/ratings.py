@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 
-from harness.errors import DataError
+from harness.errors import DataError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.storage.cells import formula_text
 from harness.storage.frames import frame_csv
@@ -91,6 +91,18 @@ def checked(ratings: DataFrame) -> DataFrame:
 def ratings_text(ratings: DataFrame) -> str:
     """Ratings as formula-safe CSV; `read_ratings` restores the texts."""
     return frame_csv(ratings[list(COLUMNS)])
+
+
+def named_ratings(ratings: DataFrame, known: Mapping[str, list[str]]) -> list[str]:
+    """The first three of some ratings by file and line; with a name near the one not known."""
+    lines = []
+    for one in ratings[:3].itertuples():
+        given = {"sample_id": one.sample_id, "model": one.model}
+        odd = [name for name in known if given[name] not in known[name] and any(known[name])]
+        hint = did_you_mean(given[odd[0]], known[odd[0]]) if odd else ""
+        hint = hint.partition("known: ")[0].rstrip("; ")  # ids may be many, and long
+        lines.append(f"{one.place}: sample {one.sample_id!r}, model {one.model or '-'}{hint}")
+    return lines
 
 
 def number(text: str, *, place: str, marks: Mapping[str, float] | None = None) -> float | None:

@@ -20,7 +20,7 @@ from support.rated_runs import (
     runs,
 )
 
-from harness.analysis.panels import AgreementQuery, Panel
+from harness.analysis.panels import AgreementQuery, Panel, unmatched_ratings
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
 from harness.storage.find_runs import task_folders
@@ -117,13 +117,18 @@ def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
         lambda file: replace(file, variants={**file.variants, "base": "0" * 64}),
     ],
 )
-def test_runs_of_another_recipe_are_not_set_side_by_side(change: object) -> None:
+def test_runs_of_another_recipe_are_not_set_side_by_side(
+    change: object, caplog: pytest.LogCaptureFixture
+) -> None:
     *same, other = runs(near=NEAR)
     changed = StoredRun(change(other.file), other.rows)  # type: ignore[operator]  # a function
 
     found = panels_of([*same, changed], ratings(ann=ANN), BASE)
 
     assert sorted(panel.systems for panel in found) == [("ant", "bee"), ("cat",)]
+    assert unmatched_ratings(found) == frozenset()  # each is of one of the two
+    assert sorted(panel.label.rpartition(", ")[0] for panel in found) == ["ant, bee", "cat"]
+    assert "2 recipes, which are not compared with each other: " in caplog.text
 
 
 def test_a_judge_of_two_recipes_or_snapshots_is_two_judges() -> None:
@@ -164,14 +169,20 @@ def test_what_is_not_there_is_named(question: AgreementQuery, message: str) -> N
 
 def test_ratings_of_nothing_that_was_run_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     query = replace(BASE, judges=("far",))
-    strange = [Rating("toy", s, m, "ann", 1.0, "q") for s, m in (("s99", "ant"), ("s1", "x"))]
+    people = [("s99", "ant", "r.csv:2"), ("s1", "cta", "r.csv:3")]
+    strange = [Rating("toy", s, m, "ann", 1.0, "q", place) for s, m, place in people]
     given = ratings("think", ann=ANN) + ratings("q", ann=ANN) + strange
 
     panel = only(panels_of(runs(near=NEAR, far=FAR), given, query))
 
     assert [judge.judge for judge in panel.judges] == ["far"]
-    assert (panel.unmatched, panel.offered) == (2, 14)
-    assert caplog.messages == ["12 ratings are of variants of toy that no run has"]
+    assert (len(panel.unmatched), len(panel.offered)) == (2, 14)
+    assert caplog.messages == [
+        "12 ratings are of variants of toy that no run has",
+        "2 of 26 ratings match no response\n"
+        "r.csv:2: sample 's99', model ant\n"
+        "r.csv:3: sample 's1', model cta; did you mean cat?",
+    ]
 
 
 def test_a_document_may_be_a_cluster_of_samples() -> None:

@@ -192,9 +192,9 @@ def _raters(inputs: Inputs) -> Figure:
     if not inputs.given or not all(Path(name).is_file() for name in inputs.given):
         first, *more = _panels(inputs)
         if more:
-            known = ", ".join(panel.variant for panel in (first, *more))
+            known = "; ".join(f"{one.variant} {one.label}".strip() for one in (first, *more))
             raise SpecError(
-                f"several variants or tasks were rated ({known}): give --variant, --task"
+                f"several variants or recipes were rated ({known}): give --variant, --task, or runs"
             )
         return scores.rater_agreement(first)
     ratings = inputs.options.get("ratings")

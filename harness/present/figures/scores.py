@@ -341,8 +341,9 @@ def judges_against_people(panels: Sequence[Panel]) -> Figure:
     """
     found = []
     for panel in panels:
-        variant = f" ({panel.variant})" if len(panels) > 1 else ""
-        found += [_scatter(panel.human, judge, variant) for judge in panel.judges]
+        what = ", ".join(filter(None, (panel.variant, panel.label)))
+        what = f" ({what})" if len(panels) > 1 else ""
+        found += [_scatter(panel.human, judge, what) for judge in panel.judges]
     if not found:
         raise StoreError("nothing to draw: no judge has read what people rated")
     raters = ", ".join(sorted({f"{len(panel.raters)} raters" for panel in panels}))
@@ -350,7 +351,7 @@ def judges_against_people(panels: Sequence[Panel]) -> Figure:
     return Figure("Judges against people", tuple(found), (note,))
 
 
-def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
+def _scatter(human: Floats, judge: JudgeTable, what: str) -> Subplot:
     both = ~np.isnan(human) & ~np.isnan(judge.values)
     pairs = {"x": human[both].round(3), "y": judge.values[both].round(3)}
     counts = pandas.DataFrame(pairs).groupby(["x", "y"]).size().rename("z").reset_index()
@@ -359,7 +360,7 @@ def _scatter(human: Floats, judge: JudgeTable, variant: str) -> Subplot:
     rows = values("answers", counts.x, counts.y, "bubbles", z=counts.z)
     note = f"r {_said(r)}, tau {_said(tau_b)}, n {int(both.sum())}"
     axes = {"xlabel": "people's mean rating", "ylabel": "judge's value"}
-    return Subplot(who(judge) + variant, rows, axes, note=note)
+    return Subplot(who(judge) + what, rows, axes, note=note)
 
 
 def _said(found: Estimate) -> str:
