@@ -135,6 +135,13 @@ class Registry:
         """List every name of a section, sorted."""
         return sorted({p.stem for home in self.homes for p in (home / section).glob("*.yaml")})
 
+    def about(self, section: Section, name: str) -> tuple[str, str]:
+        """A YAML file's lines `kind` and `about`, read without parsing or checking the file."""
+        text = self.file(section, name).read_text("utf-8", "replace")
+        line = r"(?m)^%s:[ \"']*(.*?)[ \"']*(?: #.*)?$"
+        kind, about = ([*re.findall(line % key, text), ""][0] for key in ("kind", "about"))
+        return kind, about
+
     def file(self, section: Section, name: str) -> Path:
         """Find the YAML file of a name; an unknown one is an error that names the nearest.
 

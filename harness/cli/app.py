@@ -11,6 +11,7 @@ from importlib import import_module
 from io import StringIO
 
 from harness import __version__
+from harness.cli.renamed import SUCCESSORS, successor
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
 from harness.present.screen import Messages, ProgressLine, prepare_streams, say, stream_fault, warn
 
@@ -131,6 +132,7 @@ def _run(words: list[str]) -> object:
         known = [key.split()[1] for key in BELOW if key.split()[0] == name] if name else [*TOP]
         others = [key for key in BELOW if key.split()[1].strip("-") == rest[0]]
         hint = f"; did you mean {others[0]}?" if others else did_you_mean(rest[0], known)
+        hint = SUCCESSORS.get(" ".join(words[:2])) or SUCCESSORS.get(words[0]) or hint
         raise SpecError(f"No such command {f'{name} {rest[0]}'.strip()!r}{hint}")
     return ExitCode.DONE
 
@@ -182,7 +184,7 @@ def outcome(command: Callable[[], object]) -> int:
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
             error.show(shown := StringIO())
-            warn(shown.getvalue().removesuffix("\n"))
+            warn(shown.getvalue().removesuffix("\n") + successor(error))
             return ExitCode.USER_MISTAKE
         if isinstance(error, OSError) and (why := stream_fault(sys.stdout, is_tried=True)):
             warn(f"harness: the result cannot be written to stdout ({why}); {KEPT}")

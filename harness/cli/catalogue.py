@@ -1,6 +1,5 @@
 """The commands that show what there is: list, with runs, show, schema, tokens; data; verify."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -15,7 +14,7 @@ from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import say, show_json, show_rows, warn
 from harness.present.screen import show as show_frame
-from harness.registry import Registry, Section, schema_text, without_keys
+from harness.registry import Section, schema_text, without_keys
 from harness.specs.data import GoldenSpec
 from harness.storage.environment import other_versions, versions_here
 from harness.storage.find_runs import NoSuchRun, find_run, run_facts
@@ -55,9 +54,10 @@ def list_names(
     if is_json:
         show_json(found)
     elif what is not None:
-        lines = [(name, *_about(registry, SECTIONS[what], name)) for name in found[what]]
-        has_kind = what == "models"
-        rows = [(name, *[kind] * has_kind, about) for name, kind, about in lines]
+        has_kind, rows = what == "models", []
+        for name in found[what]:
+            kind, about = registry.about(SECTIONS[what], name)
+            rows.append((name, *[kind] * has_kind, about + NOT_HERE.get(kind, "")))
         show_rows("", (what, *["kind"] * has_kind, "about"), rows)
     else:
         for kind, members in found.items():
@@ -65,14 +65,6 @@ def list_names(
             say(start + shorten(", ".join(members), WIDTH - len(start), placeholder=" ..."))
         say("\nall of a kind, and what each is: harness list KIND; runs: harness list runs")
     return ExitCode.DONE
-
-
-def _about(registry: Registry, section: Section, name: str) -> tuple[str, str]:
-    """A YAML file's lines `kind` and `about`, read without parsing or checking the file."""
-    text = registry.file(section, name).read_text("utf-8", "replace")
-    line = r"(?m)^%s:[ \"']*(.*?)[ \"']*(?: #.*)?$"
-    kind, about = ([*re.findall(line % key, text), ""][0] for key in ("kind", "about"))
-    return kind, about + NOT_HERE.get(kind, "")
 
 
 def show(

@@ -1,8 +1,7 @@
 """The commands export, for other programs, and bundle and prove, for reviewers."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from harness.analysis import exports
 from harness.cli import options
@@ -30,7 +29,7 @@ def export_inspect(
     folder = find_run(results, run)
     stored = StoredRun.read(folder, with_prompts=True)
     log = exports.inspect_log(stored, read_table(folder.scores), folder.written)
-    write_whole(out, _json(log))
+    write_whole(out, f"{json_text(log, indent=1)}\n".encode("utf-8", "replace"))
     say(f"wrote {len(stored.rows)} answers to {out}")
     return ExitCode.DONE
 
@@ -80,14 +79,9 @@ def export_every_eval_ever(
     folder = find_run(results, run)
     file, scores = folder.read(), read_table(folder.scores)
     path, record = exports.every_eval_ever(file, scores, folder.written, organization)
-    write_whole(out / path, _json(record))
+    write_whole(out / path, f"{json_text(record, indent=1)}\n".encode("utf-8", "replace"))
     say(f"wrote {len(record['evaluation_results'])} results to {out / path}")
     return ExitCode.DONE
-
-
-def _json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    text = json.dumps(json.loads(json_text(value)), ensure_ascii=False, indent=1)
-    return text.encode("utf-8", "replace") + b"\n"
 
 
 def bundle(

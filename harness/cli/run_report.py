@@ -7,7 +7,7 @@ from harness.cli.boards import warn_of_run
 from harness.cli.options import ExitCode
 from harness.judges.custom import JudgeLabel
 from harness.parts import Reason
-from harness.pipeline.calls import is_unpaid
+from harness.pipeline.calls import unpaid_parts
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
 from harness.pipeline.score import ALL, headlines
@@ -45,7 +45,7 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
         return ExitCode.of(done.missing)
     put_scores(file, done.scores)
     warn_of_run(done.scores)
-    if (line := cost_line(file.costs, _unpaid(file))) is not None:
+    if (line := cost_line(file.costs, unpaid_parts(file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")
     if done.truncated:
@@ -116,17 +116,6 @@ def cost_line(costs: Costs | None, free: Iterable[str] = ()) -> str | None:
         many = "s" * (calls != 1)
         facts.append(f"{calls} call{many} broke off without an answer, at an unknown cost")
     return "; ".join(facts) or None
-
-
-def _unpaid(file: RunFile) -> list[str]:
-    """The parts of a run that nobody pays by the call, or that this machine serves."""
-    models = {"answers": file.model.identity}
-    models |= {f"judge {one.name}": one.identity or "" for one in file.judges if one.asks}
-    return [
-        name
-        for name, identity in models.items()
-        if is_unpaid(identity) or (identity.startswith("openai|") and "|host=" not in identity)
-    ]
 
 
 def _least(whole: _T | None, known: _T | None, shown: Callable[[_T], str]) -> str:

@@ -52,6 +52,19 @@ def split_rows(rows: DataFrame, shares: Sequence[float], *, link: Link, seed: in
     return rows.assign(unit=list(unit_of.values()), part=part_of)
 
 
+def counts_of_parts(found: DataFrame, names: Sequence[str]) -> dict[str, object]:
+    """The rows of each part by stratum, and the units that were dealt."""
+    strata = {name: found[STRATUM][found["part"] == at] for at, name in enumerate(names)}
+    return {
+        "units": found["unit"].nunique(),
+        "largest_unit": int(found["unit"].value_counts().max()),
+        "parts": {
+            name: {"rows": len(own), "strata": own.value_counts().sort_index().to_dict()}
+            for name, own in strata.items()
+        },
+    }
+
+
 def rows_of(
     table: Table,
     column: str | None,

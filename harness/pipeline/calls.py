@@ -117,6 +117,17 @@ def is_unpaid(identity: str | None) -> bool:
     return re.split("[:@|]", identity or "", maxsplit=1)[0] in UNPAID
 
 
+def unpaid_parts(file: RunFile) -> list[str]:
+    """The parts of a run that nobody pays by the call, or that this machine serves."""
+    models = {"answers": file.model.identity}
+    models |= {f"judge {one.name}": one.identity or "" for one in file.judges if one.asks}
+    return [
+        name
+        for name, identity in models.items()
+        if is_unpaid(identity) or (identity.startswith("openai|") and "|host=" not in identity)
+    ]
+
+
 def charged(calls: DataFrame, run: RunFile, judge: JudgeEntry) -> DataFrame:
     """The calls behind one judge's verdicts that somebody pays for.
 

@@ -15,11 +15,13 @@ from typing import Any
 
 import msgspec
 
+from harness.errors import DataError
 from harness.text.cleanup import repair_surrogates
 
 Cells = Sequence[object]
 DEEPEST = 100
 _TOO_DEEP = f"it nests more than {DEEPEST} deep"
+FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -60,13 +62,13 @@ def formula_text(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
 
 
-def json_text(value: object) -> str:
+def json_text(value: object, indent: int | None = None) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
     # What was read may stand in an object of ours.
     finite = _mapped(
         value, lambda x: None if isinstance(x, float) and not isfinite(x) else x, depth=-DEEPEST
     )
-    return json.dumps(finite, ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(finite, ensure_ascii=False, allow_nan=False, default=str, indent=indent)
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON
@@ -116,6 +118,22 @@ def finite(cell: str) -> float | None:
     if cell and not isfinite(float(cell)):
         raise ValueError(f"{cell} is no number")
     return float(cell) if cell else None
+
+
+def number_in(cell: str, place: str) -> float | None:
+    """The number in a cell; None in a blank one, and in the NaN of a column of floats."""
+    try:
+        return None if cell.strip().casefold() in ("", "nan") else finite(cell)
+    except ValueError as error:
+        raise DataError(f"{place} holds no number: {error}") from error
+
+
+def flag_in(cell: str, place: str) -> float | None:
+    """1 where a cell says flagged; blank cells in a column of 1 and 0 make it one of floats."""
+    word = cell.strip().casefold().removesuffix(".0")
+    if word not in FLAGS and word not in ("", "nan"):
+        raise DataError(f"{place} holds {cell!r:.60}; write {', '.join(FLAGS)}, or nothing")
+    return FLAGS.get(word)
 
 
 def cell_text(cell: object) -> str:

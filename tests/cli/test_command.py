@@ -10,8 +10,19 @@ import pytest
 from support.toy import Lines
 
 from harness.cli import main
-from harness.cli.app import BELOW, TOP
+from harness.cli.app import BELOW, COMMANDS, TOP, command_of
 from harness.cli.options import ExitCode, Only, expanded, option
+from harness.cli.renamed import SUCCESSORS
+
+OF_0_1 = """run, judge, merge, slurm, read, import, tokens, split, clean, train, grid, build,
+leaderboard, agree, items, compare, gate, table, curve, plot, rates, drift, card, profile, report,
+view, bundle, prove, verify, list, show, schema, check judge, check model, check reader, check
+scorer, data list, data fetch, data check, impscore score, impscore pairs, impscore eval, impscore
+train, impscore ablate, impscore collect, impscore lint, impscore probe, export ratings, export
+annotation, export stress, export sheet, export copies, export inspect, export parquet, export
+lm-eval, export every-eval-ever, export errors, perturb, perturb report, ratings labels, ratings
+import, ratings stress"""
+"""The commands of the version before this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +106,28 @@ def test_a_mistyped_command_is_a_mistake(words: list[str], said: str, capsys: Li
     assert main(words) == ExitCode.USER_MISTAKE
 
     assert said in capsys.readouterr().err
+
+
+def test_an_old_command_says_its_new_name(capsys: Lines) -> None:
+    for words in (name.split() for name in OF_0_1.split(",")):
+        name, rest = command_of(words)
+        if rest or name not in COMMANDS:
+            assert main([*words, "x"]) == ExitCode.USER_MISTAKE
+            said = " ".join(capsys.readouterr().err.split())
+            near = re.search(r"did you mean (.+)\?", said)
+            assert near[1] in BELOW if near else SUCCESSORS[" ".join(words)] in said, said
+
+
+@pytest.mark.parametrize("old", SUCCESSORS)
+def test_what_is_gone_leads_to_commands_that_there_are(old: str, capsys: Lines) -> None:
+    assert main(old.split()) == ExitCode.USER_MISTAKE
+
+    assert SUCCESSORS[old] in " ".join(capsys.readouterr().err.split())
+    for new in re.findall(r"harness ([^,]+)", SUCCESSORS[old]):
+        name, rest = command_of(new.split())
+        _, whole = helps(capsys, *name.split())
+        assert [word for word in rest if word[:2] == "--" and word not in whole] == []
+        assert name in COMMANDS
 
 
 @pytest.mark.parametrize("name", ["", *TOP, *BELOW])

@@ -18,7 +18,8 @@ def put_calls(title: str, calls: DataFrame) -> None:
         if part.example and part.choices:
             say(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
     shown = calls[["asker", "variant", "step", "calls", "stored"]].rename(columns={"asker": "for"})
-    shown["prompt tokens"] = tokens_of(calls)
+    marks = calls["is_estimate"].map({True: "~", False: ""})  # four characters are one token
+    shown["prompt tokens"] = marks + calls["prompt_tokens"].astype(str)
     shown["answer tokens (max)"] = calls["max_tokens"]
     if has_price(calls):
         spans = zip(*(calls[name] for name in USD), strict=True)
@@ -28,12 +29,6 @@ def put_calls(title: str, calls: DataFrame) -> None:
     show(shown, f"{title}: planned calls, at most")
     if calls["is_estimate"].any():
         say("~ estimated: four characters are one token")
-
-
-def tokens_of(calls: DataFrame) -> list[str]:
-    """The tokens of the prompts, marked where they are estimated."""
-    pairs = zip(calls["is_estimate"], calls["prompt_tokens"], strict=True)
-    return [f"{'~' * bool(is_estimate)}{count}" for is_estimate, count in pairs]
 
 
 def has_price(calls: DataFrame) -> bool:

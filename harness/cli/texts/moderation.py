@@ -16,14 +16,12 @@ from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.document import card_markdown
 from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
-from harness.storage.cells import finite
+from harness.storage.cells import flag_in, number_in
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.tables import cells_named, column_of, read_input
 from harness.text.dedup import normal
-
-FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +97,11 @@ def _file_texts(
         values = [one.value for one in opened.score(texts, ProgressLine("encoded"))]
     else:
         cells = cells_named(table, choice.measured, "--implicitness", source)
-        values = [_number(cell, f"{source}: column {choice.measured!r}") for cell in cells]
+        values = [number_in(cell, f"{source}: column {choice.measured!r}") for cell in cells]
     flagged: list[float | None] = [None] * len(texts)
     if choice.flag is not None:
         cells = cells_named(table, choice.flag, "--flag", source)
-        flagged = [_flag(cell, f"{source}: column {choice.flag!r}") for cell in cells]
+        flagged = [flag_in(cell, f"{source}: column {choice.flag!r}") for cell in cells]
     groups = {column: cells_named(table, column, "--by", source) for column in by}
     return pandas.DataFrame(
         {
@@ -112,22 +110,6 @@ def _file_texts(
             **{n: [(cell,) if cell else () for cell in of] for n, of in groups.items()},
         }
     ).astype({"implicitness": float, "flagged": float})
-
-
-def _number(cell: str, place: str) -> float | None:
-    """The number in a cell; None in a blank one, and in the NaN of a column of floats."""
-    try:
-        return None if cell.strip().casefold() in ("", "nan") else finite(cell)
-    except ValueError as error:
-        raise DataError(f"{place} holds no number: {error}") from error
-
-
-def _flag(cell: str, place: str) -> float | None:
-    """1 where a cell says flagged; blank cells in a column of 1 and 0 make it one of floats."""
-    word = cell.strip().casefold().removesuffix(".0")
-    if word not in FLAGS and word not in ("", "nan"):
-        raise DataError(f"{place} holds {cell!r:.60}; write {', '.join(FLAGS)}, or nothing")
-    return FLAGS.get(word)
 
 
 def _run_texts(

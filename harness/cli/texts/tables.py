@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, argument, one_of, option
 from harness.data import split as parting
-from harness.data.split import STRATUM, leaks, split_rows
+from harness.data.split import STRATUM, counts_of_parts, leaks, split_rows
 from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.lazy import DataFrame, pandas
@@ -81,7 +81,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
     shared = leaks(texts)
     if is_json:
-        show_json(_card(found, names) | {"leaks": plain_rows(shared)})
+        show_json(counts_of_parts(found, names) | {"leaks": plain_rows(shared)})
         return ExitCode.DONE
     _put(choice, found, names)
     show(shared.rename(columns=SHARED), "Shared texts")
@@ -103,19 +103,6 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
     else:
         show(found.rename(columns=SHARED), "Shared texts")
     return ExitCode.of(found["near"].any())
-
-
-def _card(found: DataFrame, names: Sequence[str]) -> dict[str, object]:
-    """The rows of each part by stratum, and the units they were dealt in."""
-    strata = {name: found[STRATUM][found["part"] == at] for at, name in enumerate(names)}
-    return {
-        "units": found["unit"].nunique(),
-        "largest_unit": int(found["unit"].value_counts().max()),
-        "parts": {
-            name: {"rows": len(own), "strata": own.value_counts().sort_index().to_dict()}
-            for name, own in strata.items()
-        },
-    }
 
 
 def _put(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> None:
