@@ -19,16 +19,7 @@ from statistics import median
 
 ROOT = Path(__file__).parent.parent
 
-from benchmarks import (  # noqa: E402
-    api,
-    bertscore,
-    choice,
-    implicitness,
-    machine,
-    results,
-    scale,
-    turns,
-)
+from benchmarks import api, bertscore, choice, implicitness, machine, results, scale, turns  # noqa: E402
 from benchmarks.results import Comparison, Row, Setting  # noqa: E402
 from benchmarks.server import ServerProcess  # noqa: E402
 from benchmarks.turns import Turned, Way, WayFailed  # noqa: E402

@@ -43,8 +43,7 @@ def write(results: Path, answers: int) -> int:
     samples = max(1, round(answers / ANSWERS_A_SAMPLE))
     decodings = ("T0.3", "T0.5")
     write_runs(
-        results,
-        Sketch(samples, MODELS, decodings, words=40, context=120, has_choices=False),
+        results, Sketch(samples, MODELS, decodings, words=40, context=120, has_choices=False)
     )
     return samples * ANSWERS_A_SAMPLE
 

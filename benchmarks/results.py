@@ -295,11 +295,7 @@ CLAIMS = (
         {"sdk": "a bare loop over the official client", "inspect": "Inspect AI"},
     ),
     Claim("BERTScore", {"bertscore": ""}, {"library": "one call of bert-score"}),
-    Claim(
-        "Implicitness",
-        {"implicitness": ""},
-        {"sentence_transformers": "sentence-transformers"},
-    ),
+    Claim("Implicitness", {"implicitness": ""}, {"sentence_transformers": "sentence-transformers"}),
 )
 
 

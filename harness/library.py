@@ -196,10 +196,7 @@ def evaluate(
 
 
 def load_runs(
-    results: str | Path = "results",
-    workspace: Workspace | None = None,
-    *,
-    name: str | None = None,
+    results: str | Path = "results", workspace: Workspace | None = None, *, name: str | None = None
 ) -> list[EvaluatedRun]:
     """The stored runs below a results folder, or in a run's folder; with `name` the one so named.
 
@@ -294,10 +291,7 @@ def plot(
 
 
 def report(
-    out: str | Path = "",
-    runs: Runs | None = None,
-    *,
-    results: str | Path = "results",
+    out: str | Path = "", runs: Runs | None = None, *, results: str | Path = "results"
 ) -> Path:
     """Write one HTML page of stored runs, by default report.html in `results`; its path."""
     path = Path(out) if out else Path(results) / REPORT

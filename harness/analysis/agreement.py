@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from harness.analysis.findings import agreement_findings
 from harness.analysis.panels import ALL_SYSTEMS, AgreementQuery, JudgeTable, Panel, panels
 from harness.data.ratings import read_ratings
 from harness.lazy import DataFrame, pandas
@@ -18,6 +19,7 @@ from harness.stats.agreement import Scale
 from harness.stats.comparison import Statistic
 from harness.stats.correlation import Coefficient
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
+from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
@@ -56,7 +58,10 @@ class _Analysis:
 
 
 def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
-    """Every statistic of every judge of a panel, then the differences of its judges."""
+    """Every statistic of every judge of a panel, then the differences of its judges.
+
+    `attrs` has a `title` and `sentences`: on the raters, each judge, and which judges differ.
+    """
     analysis = _Analysis(panel, settings, panel.human, settings.resamples(panel.clusters))
     people = [*_of_people(analysis)]
     rows = []
@@ -69,7 +74,15 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
         lost, offered = len(panel.unmatched), len(panel.offered)
         why = f"no overlap: {lost} of {offered} ratings match no response"
         rows = [{**row, "reason": why if row["value"] is None else row["reason"]} for row in rows]
-    return pandas.DataFrame(rows, columns=list(COLUMNS))
+    made = pandas.DataFrame(rows, columns=list(COLUMNS))
+    label = f"{panel.label}; " if panel.label else ""
+    made.attrs["title"] = (
+        f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; {label}"
+        f"{len({*panel.documents})} documents x {len(panel.systems)} systems, "
+        f"{len(panel.raters)} raters"
+    )
+    made.attrs["sentences"] = agreement_findings(records(made))
+    return made
 
 
 def agreement_with(
@@ -78,10 +91,17 @@ def agreement_with(
     query: AgreementQuery | None = None,
     settings: AgreementSettings | None = None,
 ) -> DataFrame:
-    """The agreement of runs with a file of people's ratings, one panel below the other."""
+    """The agreement of runs with a file of people's ratings, one panel below the other.
+
+    `attrs` has the `sentences` of each panel, below its title.
+    """
     query, settings = query or AgreementQuery(), settings or AgreementSettings()
     found = [agreement(one, settings) for one in panels(read_ratings(people), folders, query)]
-    return pandas.concat(found or [pandas.DataFrame(columns=list(COLUMNS))], ignore_index=True)
+    blank = pandas.DataFrame(columns=list(COLUMNS))
+    made = pandas.concat(found or [blank], ignore_index=True)
+    said = [[own.attrs["title"], *own.attrs["sentences"]] for own in found]
+    made.attrs = {"sentences": list(chain.from_iterable(said))}
+    return made
 
 
 def _row(statistic: str, found: Estimate, **more: object) -> _Row:
@@ -160,10 +180,7 @@ def _unmatched_values(ratings: Floats, judge: JudgeTable, values: Floats) -> str
     return words + halves * (judge.split > 0)
 
 
-_OF_SYSTEMS: dict[str, Coefficient] = {
-    "spearman_system": "spearman",
-    "pearson_system": "pearson",
-}
+_OF_SYSTEMS: dict[str, Coefficient] = {"spearman_system": "spearman", "pearson_system": "pearson"}
 
 
 def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:

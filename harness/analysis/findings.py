@@ -125,6 +125,12 @@ def _p(p: float) -> str:
     return "p <.001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
 
 
+def agreement_findings(rows: Sequence[Row]) -> list[str]:
+    """The raters of a panel once, a sentence for each judge, and which judges differ."""
+    judges = [judge_finding(judge, own) for judge, own in by_judge(rows).items()]
+    return [raters_finding(rows), *judges, *pairs_finding(rows)]
+
+
 def raters_finding(rows: Iterable[Row]) -> str:
     """How well the raters of a panel agree, and what r they allow a judge."""
     own = {row.statistic: row for row in reversed(list(rows)) if row.statistic in PEOPLE}

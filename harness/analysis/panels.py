@@ -154,20 +154,17 @@ class _Rated:
 
     def _labelled(self, found: Mapping[tuple[str, ...], Panel]) -> list[Panel]:
         """The panels of several recipes, each labelled with its models and what else differs."""
-        varied = [
-            place for place, parts in enumerate(zip(*found, strict=True)) if len({*parts}) > 1
-        ]
+        if len(found) < 2:
+            return [*found.values()]
+        varied = [at for at, own in enumerate(zip(*found, strict=True)) if len({*own}) > 1]
         made = []
-        for recipe, panel in found.items() if varied else ():
-            models = [] if self._by_group else [*panel.systems]
-            models = models if len(models) < 4 else [f"{len(models)} models"]
-            parts = [recipe[place].replace(f"{panel.task}:", "prompts ") for place in varied]
+        for recipe, panel in found.items():
+            parts = [recipe[at].replace(f"{panel.task}:", "prompts ") for at in varied]
+            models = [] if self._by_group else panel.systems[:3]
             made.append(replace(panel, label=", ".join([*models, *parts])))
-        if made:
-            labels = "; ".join(panel.label for panel in made)
-            words = "ratings are of %d recipes, which are not compared with each other: %s"
-            _log.warning(words, len(made), labels)
-        return made or [*found.values()]
+        words = "ratings are of %d recipes, which are not compared with each other: %s"
+        _log.warning(words, len(made), "; ".join(panel.label for panel in made))
+        return made
 
     def _targets(self, ratings: DataFrame) -> dict[tuple[str, str], DataFrame]:
         """Ratings by variant and scale: a scale that names a variant goes with that one alone."""

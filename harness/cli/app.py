@@ -46,7 +46,7 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
         "drift": ("texts.moderation:drift", "Test what has moved between tables or runs."),
     },
     "Metric of implicitness": {
-        "impscore": ("", "Measure implicitness; train and evaluate scorers of it."),
+        "impscore": ("", "Measure implicitness; train and evaluate scorers of it.")
     },
     "Data": {
         "data": ("", "Fetch and check released data; split and clean tables."),

@@ -147,9 +147,8 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool)
         left.append(f"the {len(averaged)} variants that are averaged")
     if not is_all:
         lines, variants = lines[:MOST_MODELS], variants[:MOST_VARIANTS]
-    has_seeds = any(len(own) > 1 for _, columns in lines for own in columns)
-    if len(variants) == 1 and not has_seeds:
-        shown = _facts([own[0] for _, [own] in lines])
+    if len(variants) == 1:
+        shown = _facts([own for _, [own] in lines])
     else:
         rows = [[name, *map(_cell, columns[: len(variants)])] for name, columns in lines]
         levels = [_levels(matrix[matrix["variant"] == name]) for name in variants]
@@ -170,9 +169,14 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool)
     return left
 
 
-def _facts(rows: Sequence[Row]) -> DataFrame:
-    """A board of one variant: a column for each fact that is known, controls and chance below."""
-    own = pandas.DataFrame(rows)
+def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
+    """A board of one variant: a column for each fact that is known, controls and chance below.
+
+    Of several seeds of a model there is the mean with its spread alone.
+    """
+    own = pandas.DataFrame([rows[0] for rows in lines])
+    several = [len(rows) > 1 for rows in lines]
+    own.loc[several, ["rank", "rank_group", "low", "high", "shared", "tpr", "fpr", "n"]] = np.nan
     by, levels = own["ranked_by"].iat[0], _levels(own)
     shared = own["shared"].notna() & (own["shared"] != own["value"])
     value = RANKING.get(by, "value")
@@ -181,13 +185,13 @@ def _facts(rows: Sequence[Row]) -> DataFrame:
         "rank": own["rank"].map("{:.0f}".format, na_action="ignore"),
         "model": own["model"]
         + np.where(own["is_constant"] & ~own["is_control"], " (constant answer)", ""),
-        value: own["value"],
+        value: [_cell(rows) if len(rows) > 1 else rows[0].value for rows in lines],
         "95% interval": [*zip(own["low"], own["high"], strict=True)],
         "on shared items": own["shared"] if shared.any() else None,
         "TPR": own["tpr"] if by == RATES else None,
         "FPR": own["fpr"] if by == RATES else None,
         "chance": own["chance"] if by == "mean" and len(levels) > 1 else None,
-        "n": own["n"],
+        "n": own["n"].astype("Int64"),
         "missing": own["missing"] if own["missing"].any() else None,
         "group": groups if own["rank"].notna().sum() > 1 else None,
         "cost USD": own["cost_usd"].map(usd, na_action="ignore"),

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from harness.analysis import exports
 from harness.cli import options
 from harness.cli.options import RESULTS, ExitCode, Results, argument, option
 from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
+from harness.pipeline import exports
 from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.bundle import limited
 from harness.storage.cells import cell_text, csv_text, json_text

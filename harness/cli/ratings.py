@@ -84,13 +84,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     found, rated = [], [*panels(ratings, run_folders(results), query)]
     for panel in rated:
         found.append(agreement(panel, settings))
-        title = (
-            f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; {panel.label}"
-            f"{'; ' * bool(panel.label)}{len({*panel.documents})} documents x "
-            f"{len(panel.systems)} systems, {len(panel.raters)} raters"
-        )
         if not is_json:
-            say(title, is_prose=True)
             _show_panel(found[-1])
     made, table = pandas.concat(found, ignore_index=True), results / "agreement.csv"
     text = frame_csv(made)
@@ -106,15 +100,11 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
 
 
 def _show_panel(rows: DataFrame) -> None:
-    """The raters once, a sentence for each judge, which judges differ, and a table."""
-    found = records(rows)
-    judges = findings.by_judge(found)
-    say(findings.raters_finding(found), is_prose=True)
-    for judge, own in judges.items():
-        say(findings.judge_finding(judge, own), is_prose=True)
-    for line in findings.pairs_finding(found):
+    """The title, what is found in sentences, and a table."""
+    for line in (rows.attrs["title"], *rows.attrs["sentences"]):
         say(line, is_prose=True)
-    names = {own[0].signature: judge for judge, own in judges.items()}
+    found = records(rows)
+    names = {own[0].signature: judge for judge, own in findings.by_judge(found).items()}
     rows = rows.assign(judge=[names.get(row.signature, findings.who(row)) for row in found])
     main = rows[rows.statistic.isin([*MAIN])]
     for note, own in main[main.note != ""].groupby("note", sort=False).judge:

@@ -263,11 +263,7 @@ def import_files(
 
     options.checked_tag(choice.tag)
     found = importer.import_answers(
-        where.workspace(options.OFFLINE),
-        choice.files,
-        choice.task,
-        choice.model,
-        choice.column_map,
+        where.workspace(options.OFFLINE), choice.files, choice.task, choice.model, choice.column_map
     )
     if choice.tag is not None:
         found.done.folder.write_tag(choice.tag)

@@ -119,9 +119,7 @@ def _written_place(response: Response, answers: Sequence[str]) -> int | Reason:
 
 
 def normalised(
-    scores: Sequence[ChoiceScore],
-    options: Sequence[Option],
-    neutral: Sequence[ChoiceScore] | None,
+    scores: Sequence[ChoiceScore], options: Sequence[Option], neutral: Sequence[ChoiceScore] | None
 ) -> dict[str, list[float | None]]:
     """The value of each choice by each normalisation, in nats; None where it is not known."""
     return {

@@ -26,15 +26,7 @@ from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
 from harness.storage.environment import versions_here, write_data_paths
 from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
-from harness.storage.runs import (
-    NAMES,
-    SCORES,
-    JudgeEntry,
-    RunFile,
-    RunFolder,
-    ScoreRow,
-    StoredRows,
-)
+from harness.storage.runs import NAMES, SCORES, JudgeEntry, RunFile, RunFolder, ScoreRow, StoredRows
 
 _log = logging.getLogger(__name__)
 CHUNK = 8_000
@@ -317,12 +309,7 @@ class GatheredProgress:
         return tuple(map(sum, zip(before, now, strict=True)))
 
     def __call__(
-        self,
-        stage: str,
-        done: int,
-        total: int,
-        failed: int = 0,
-        spent_usd: float | None = None,
+        self, stage: str, done: int, total: int, failed: int = 0, spent_usd: float | None = None
     ) -> None:
         """Show how far a stage is, with the chunks before; those to come count as planned."""
         self._now[str(stage)] = (done, total, failed, spent_usd or 0.0)

@@ -333,12 +333,7 @@ class ProgressLine:
         self._run = run
 
     def __call__(
-        self,
-        stage: str,
-        done: int,
-        total: int,
-        failed: int = 0,
-        spent_usd: float | None = None,
+        self, stage: str, done: int, total: int, failed: int = 0, spent_usd: float | None = None
     ) -> None:
         """Show that `done` of `total` calls or texts are done, `failed` of them, for how much."""
         name, now = f"{self._run}{stage}", time.monotonic()

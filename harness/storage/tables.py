@@ -272,11 +272,7 @@ def read_file(path: Path, *, quotes: Quotes = "standard") -> Table:
 
 
 def read_columns(
-    path: Path,
-    needed: Sequence[str],
-    *,
-    optional: Sequence[str] = (),
-    table: Table | None = None,
+    path: Path, needed: Sequence[str], *, optional: Sequence[str] = (), table: Table | None = None
 ) -> list[TableRow]:
     """The rows of a file with the needed columns, and those of the optional ones that it has.
 

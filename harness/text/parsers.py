@@ -57,8 +57,7 @@ _NEGATED = re.compile(r"(?:\b(?:not|no|never)|n't)(?: [a-z]+){0,3} \Z", re.IGNOR
 _ITEM = re.compile(r"[.)] (?=[^\W\d])")
 _CAPITAL = re.compile(r" [A-Z]")
 _SCALE = re.compile(
-    r"[0-9]+ ?(?:-|\u2013|to) ?[0-9]+|(?:out of|/) ?[0-9]+|^[0-9]+[.)] (?=\w)",
-    re.MULTILINE,
+    r"[0-9]+ ?(?:-|\u2013|to) ?[0-9]+|(?:out of|/) ?[0-9]+|^[0-9]+[.)] (?=\w)", re.MULTILINE
 )
 _OTHER = re.compile(
     r"(?<![0-9.,])([0-9]+(?:\.[0-9]+)?)(?![0-9]|[.,][0-9])"

@@ -77,9 +77,7 @@ def test_the_scale_has_time_and_memory_an_item() -> None:
     stages = (Stage("run", 10_000, 1, 4.0, 5.0, 300.0), Stage("read", 1_000_000, 1, 120.0, 1, 100))
     page = results.page(Results(scale=Scale(QUIET, 200.0, stages)))
 
-    assert lines_of(page, "run") == [
-        ["run", "10,000", "1", "4.00", "5.00", "400", "300", "10.24"],
-    ]
+    assert lines_of(page, "run") == [["run", "10,000", "1", "4.00", "5.00", "400", "300", "10.24"]]
     assert lines_of(page, "read")[0][-1] == "0.00"
 
 

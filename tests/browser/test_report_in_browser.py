@@ -213,9 +213,7 @@ def test_the_grid_shows_flips_and_opens_their_items(opened: Driver) -> None:
 
 
 def test_a_number_opens_its_recipe_and_leads_to_its_items(opened: Driver) -> None:
-    opened.execute_script(
-        "document.querySelector('#leaderboard tbody tr .num').click()",
-    )
+    opened.execute_script("document.querySelector('#leaderboard tbody tr .num').click()")
     dialog = texts(opened, "#why")[0]
     assert "missing: none" in dialog
     assert "data:sample:d1f3,all" in dialog

@@ -231,4 +231,4 @@ def test_one_screen_has_the_main_board_and_says_what_the_rest_is(
     main(["leaderboard", "--results", str(toy.results), "--task", "toy", "--judge", "near"])
     shown = capsys.readouterr().out
     assert "seeds 0 to 2" in shown or "seeds 0, 1, 2" in shown
-    assert len(re.findall("^oracle.* sd 0.000", shown, re.MULTILINE)) == 1
+    assert len(re.findall(r"^ *- +oracle.* sd 0.000", shown, re.MULTILINE)) == 1

@@ -492,9 +492,7 @@ def test_a_table_of_named_runs_shows_what_its_cells_are_asked_for(
         ph.table(runs=two, where=where, cell=["valu"])
 
 
-def test_an_error_of_the_library_comes_without_those_behind_it(
-    served: Path,
-) -> None:
+def test_an_error_of_the_library_comes_without_those_behind_it(served: Path) -> None:
     (served / "configs" / "models").mkdir(parents=True, exist_ok=True)
     (served / "configs" / "models" / "broken.yaml").write_text("kind: [", "utf-8")
 

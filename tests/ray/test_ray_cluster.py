@@ -178,10 +178,7 @@ def test_a_cluster_writes_the_bytes_of_one_process(
 
 
 def test_workers_killed_at_ten_random_moments_change_no_byte(
-    cluster: Cluster,
-    commands: Commands,
-    one_process: dict[str, bytes],
-    tmp_path: Path,
+    cluster: Cluster, commands: Commands, one_process: dict[str, bytes], tmp_path: Path
 ) -> None:
     chance, killed = random.Random(14), set[int]()
     start = time.monotonic()

@@ -73,7 +73,7 @@ def test_choices_are_above_chance_where_the_model_knows(ran: Home, model: str) -
 
 def test_a_base_model_that_chooses_by_place_raises_the_alarm(home: Home) -> None:
     done = home.harness(
-        *("run", "--task", "intent_detection", "--model", TRANSFORMERS, "--limit", "28"),
+        *("run", "--task", "intent_detection", "--model", TRANSFORMERS, "--limit", "28")
     )
 
     assert done.returncode == 0, done.stderr[-3000:]

@@ -86,10 +86,7 @@ def test_what_a_file_says_stands_in_its_spec(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
-    [
-        (JudgeSpec, JUDGE, CosineSpec),
-        (ModelSpec, "{kind: openai, model: m}", OpenAISpec),
-    ],
+    [(JudgeSpec, JUDGE, CosineSpec), (ModelSpec, "{kind: openai, model: m}", OpenAISpec)],
 )
 def test_the_kind_picks_the_spec(tmp_path: Path, kind: object, text: str, expected: type) -> None:
     assert isinstance(read(written(tmp_path, text), kind), expected)
@@ -132,14 +129,8 @@ def test_a_wrong_setting_of_a_hosted_model_is_named(
                 *("tools: []", "stream: true", "response_format: {}"),
             ),
         ),
-        (
-            "openai, api: responses",
-            ("max_output_tokens: 9", "input: hi", "text: {format: {}}"),
-        ),
-        (
-            "anthropic",
-            ("max_tokens: 9", "stop_sequences: [END]", "output_config: {format: {}}"),
-        ),
+        ("openai, api: responses", ("max_output_tokens: 9", "input: hi", "text: {format: {}}")),
+        ("anthropic", ("max_tokens: 9", "stop_sequences: [END]", "output_config: {format: {}}")),
     ],
 )
 def test_what_a_request_says_itself_is_refused_in_extra_body(
@@ -396,11 +387,7 @@ NEUTRAL = "{name: neutral, template: toy/neutral, is_unconditional: true}"
         ("about: plain, ", "about: plain, choice: {order: -1}, ", "order"),
         ("about: plain, ", "about: plain, choice: {answers: words}, ", "known: number, text"),
         ("about: plain, ", "about: plain, choice: {ordr: 0}, ", "did you mean order"),
-        (
-            "about: plain, ",
-            "about: plain, choice: {}, averaged_over: base, ",
-            "both called 'base'",
-        ),
+        ("about: plain, ", "about: plain, choice: {}, averaged_over: base, ", "both called 'base'"),
         (
             "  base:",
             f"  more: {{about: a, {CHOICE}steps: [{{name: a, template: b}}]}}\n  base:",

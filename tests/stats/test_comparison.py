@@ -29,12 +29,7 @@ from harness.stats.correlation import (
 )
 from harness.stats.estimate import Estimate, Floats, NoValue, complete
 
-STATISTICS: list[Statistic] = [
-    dataset_pearson,
-    document_tau,
-    *OF_SYSTEMS.values(),
-    acc_eq,
-]
+STATISTICS: list[Statistic] = [dataset_pearson, document_tau, *OF_SYSTEMS.values(), acc_eq]
 
 
 def test_williams_t_is_the_golden_one() -> None:

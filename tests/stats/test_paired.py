@@ -72,10 +72,7 @@ def test_mid_p_counts_outcomes_as_extreme_as_the_one_at_hand_half(table: Fourfol
 
 @pytest.mark.parametrize(
     ("table", "exact", "reason"),
-    [
-        ((0, 0, 0, 0), None, NoValue.TOO_FEW),
-        ((5, 0, 0, 2), 1.0, NoValue.DEGENERATE),
-    ],
+    [((0, 0, 0, 0), None, NoValue.TOO_FEW), ((5, 0, 0, 2), 1.0, NoValue.DEGENERATE)],
 )
 def test_without_a_discordant_item_p_is_one_and_without_items_there_is_none(
     table: Fourfold, exact: float | None, reason: NoValue

@@ -74,11 +74,7 @@ def test_other_texts_are_no_recipe(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("near", JudgeLabel("near")),
-        ("choice/beta", JudgeLabel("choice", "beta")),
-    ],
+    ("text", "label"), [("near", JudgeLabel("near")), ("choice/beta", JudgeLabel("choice", "beta"))]
 )
 def test_the_label_of_a_judge_is_read_and_printed(text: str, label: JudgeLabel) -> None:
     assert JudgeLabel.parse(text) == label

@@ -13,14 +13,7 @@ from pyarrow import parquet
 from support.each import each
 
 from harness.errors import DataError
-from harness.storage.tables import (
-    FileFormat,
-    Table,
-    column_of,
-    detect_format,
-    extended,
-    read_table,
-)
+from harness.storage.tables import FileFormat, Table, column_of, detect_format, extended, read_table
 
 HARD = ['He said "no", twice.', "two\nlines", "two\r\nlines", "שלום \U0001f642", "", "=1+1", "a\0b"]
 SCORES = [0.1, None, 1 / 3, 2.0, None, 1e-17, 0.5]

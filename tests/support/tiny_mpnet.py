@@ -109,11 +109,7 @@ class Released:
 
 
 def write_released(
-    folder: Path,
-    maps: Maps[Matrix],
-    *,
-    tuned: Path | None = None,
-    layout: Released = Released(),
+    folder: Path, maps: Maps[Matrix], *, tuned: Path | None = None, layout: Released = Released()
 ) -> Path:
     """A checkpoint of the matrices and of the encoder in `tuned` (null: without an encoder's)."""
     import torch

@@ -169,9 +169,7 @@ class CardChoice:
 
 
 def card(
-    choice: CardChoice,
-    point: PointChoice,
-    where: Annotated[Where, Only("data table results home")],
+    choice: CardChoice, point: PointChoice, where: Annotated[Where, Only("data table results home")]
 ) -> int:
     """Write the card of a moderation model: what it was run on, its rates, limits.
 

@@ -19,14 +19,7 @@ from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
 from harness.storage.cells import cell_text, decode_json, finite
-from harness.storage.tables import (
-    FileFormat,
-    Table,
-    TableRow,
-    Value,
-    read_columns,
-    read_file,
-)
+from harness.storage.tables import FileFormat, Table, TableRow, Value, read_columns, read_file
 from harness.text.cleanup import without_controls
 from harness.text.dedup import fingerprint, nearest_originals, normal
 

@@ -272,8 +272,7 @@ class SentenceTransformers(TokenEncoder):
         if self.layers:
             return self._layers_network.rows(texts, BATCH_TOKENS, self._computed)
         return short_first(
-            texts,
-            lambda some: self._computed(chunks(map(without_surrogates, some), TEXTS_AT_ONCE)),
+            texts, lambda some: self._computed(chunks(map(without_surrogates, some), TEXTS_AT_ONCE))
         )
 
     @property

@@ -65,9 +65,7 @@ class Network:
         mask = torch.arange(ids.shape[1], device=device) < lengths
         with torch.inference_mode():
             output = self._model(
-                input_ids=ids,
-                attention_mask=mask.long(),
-                output_hidden_states=bool(self._layers),
+                input_ids=ids, attention_mask=mask.long(), output_hidden_states=bool(self._layers)
             )
             states = [output.hidden_states[layer] for layer in self._layers] or [output[0]]
             parts = [normalize((each * mask[:, :, None]).sum(dim=1), dim=1) for each in states]

@@ -92,11 +92,7 @@ def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk, checkpoint: 
     ],
 )
 def test_labels_that_do_not_fit_are_refused(
-    toy: Talk,
-    checkpoint: Path,
-    capsys: pytest.CaptureFixture[str],
-    labels: str | None,
-    named: str,
+    toy: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str], labels: str | None, named: str
 ) -> None:
     said = labels or _labels("LABEL_9")
     toy.model("tiny", f"{{kind: classifier, model: '{checkpoint}', labels: {said}}}")

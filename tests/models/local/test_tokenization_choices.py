@@ -9,11 +9,7 @@ from support.tokenizer_families import EXACT, FAMILIES, NO_BOS, built, with_mark
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from harness.errors import DataError, ModelError
-from harness.models.local.tokenization import (
-    ChoiceTokens,
-    choice_tokens,
-    prompt_tokens,
-)
+from harness.models.local.tokenization import ChoiceTokens, choice_tokens, prompt_tokens
 from harness.parts import Message
 
 TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"

@@ -44,10 +44,7 @@ def test_a_chat_template_counts_with_its_own_words() -> None:
 
 @pytest.mark.parametrize(
     ("template", "question"),
-    [
-        ("{{ raise_exception('no') }}", asked()),
-        (None, asked(TEXT, Mode.CHOOSE, " ", " no")),
-    ],
+    [("{{ raise_exception('no') }}", asked()), (None, asked(TEXT, Mode.CHOOSE, " ", " no"))],
 )
 def test_what_a_model_will_not_read_has_no_size(template: str | None, question: Request) -> None:
     tokenizer = built("gpt2", template)
