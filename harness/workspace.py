@@ -249,7 +249,7 @@ class Workspace:
         self._warn(f"the sample set {name} is used ({fetch}--data DIR for other data)")
 
     def _compared(self, entry: DataEntry) -> DataEntry:
-        """The entry of some data, of mode "changed" after a warning if a file is not as released."""
+        """The entry of some data: changed, after a warning, if a file is not as it was released."""
         released = self._released(entry.source)
         stated = {file.name: file.sha256 for file in released.files} if released else {}
         changed = {name: sha for name, sha in entry.files.items() if stated.get(name, sha) != sha}
