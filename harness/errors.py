@@ -1,6 +1,7 @@
-"""The errors that a user can mend; every message names the fact, the value and the remedy."""
+"""The errors that a user can mend (a message names fact, value and remedy), and the exit codes."""
 
 import difflib
+from enum import IntEnum
 
 MOST_NAMES = 20
 
@@ -55,3 +56,21 @@ def did_you_mean(name: str, known: list[str], listing: str = "") -> str:
     if listing and (close or more > 0):
         facts.append(f"(`{listing}` lists all)")
     return f"; {' '.join(facts)}"
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for the shell."""
+
+    DONE = 0
+    DONE_WITH_MISSING = 1
+    CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
+    USER_MISTAKE = 2
+    REGRESSION = 3  # of `gate`: a drop, or too many missing verdicts
+    INCONCLUSIVE = 4  # of `gate`: these items cannot decide
+    OUR_BUG = 70
+    INTERRUPTED = 130  # or out of budget: the same command resumes
+
+    @classmethod
+    def of(cls, has_missing: object) -> "ExitCode":
+        """DONE, or DONE_WITH_MISSING where anything is missing."""
+        return cls.DONE_WITH_MISSING if has_missing else cls.DONE

@@ -27,6 +27,7 @@ ROOM = {RIGHT_OR_WRONG: 0.0, "mean_rating": 1.0}
 _SHORT = 50  # the characters of choices that are in one line
 _KNOWN = ("label", LABELS, IMPLICITNESS)
 _KEY = ["run", "row"]
+_SHOWN = ("block", "title", *_KEY, "label")
 ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
 """One line of a block as a reader sees it: what it is, its label and its text."""
 ItemAnswer = tuple[RunFile, str, SampleRecord]
@@ -63,6 +64,8 @@ class ItemSelection:
 
     def first(self, count: int | None) -> "ItemSelection":
         """The first blocks, by default all."""
+        if count is None:
+            return self
         kept = self.answers["block"].unique()[:count]
         return replace(self, answers=self.answers[self.answers["block"].isin(kept)])
 
@@ -79,8 +82,7 @@ class ItemSelection:
         left = {folder.path.name: folder for folder in self.folders}
         ahead = {str(run): _records(left[str(run)], rows) for run, rows in of_run}
         held: dict[tuple[str, int], SampleRecord] = {}
-        columns = self.answers[["block", "title", "run", "row", "label"]]
-        rows = columns.itertuples(index=False, name=None)
+        rows = self.answers.itertuples(index=False, name=None)
         for (_, title), own in groupby(rows, lambda row: row[:2]):
             answers: list[ItemAnswer] = []
             for *_, run, row, label in own:
@@ -122,7 +124,7 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
         worst = own.groupby(values["place"]).min()
         kept = kept.assign(worst=kept["place"].map(worst)).sort_values("worst", kind="stable")
     total = int(answers["block"].max()) + 1
-    return ItemSelection(kept, total, tuple(judges), tuple(folders))
+    return ItemSelection(kept[list(_SHOWN)], total, tuple(judges), tuple(folders))
 
 
 def _answers(folders: Sequence[RunFolder], query: ItemQuery) -> DataFrame:

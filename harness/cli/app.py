@@ -3,37 +3,22 @@
 import gc
 import logging
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from io import StringIO
-from textwrap import shorten, wrap
-from typing import Any
-
-import typer
-from typer.core import TyperCommand
 
 from harness import __version__
-from harness.cli.options import RARE, ExitCode, expanded
-from harness.errors import BudgetReached, HarnessError, SpecError, did_you_mean
-from harness.present.screen import (
-    Messages,
-    ProgressLine,
-    prepare_streams,
-    say,
-    stream_fault,
-    warn,
-)
+from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
+from harness.present.screen import Messages, ProgressLine, prepare_streams, say, stream_fault, warn
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
 EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
 
 ALL_OPTIONS = "--help-all"
-SCREEN = 23  # lines of a help that leave room for the prompt on a screen of 80 x 24
 Entry = tuple[str, str]
 """Where a command's function is, as module:function, and its line in the list of commands."""
 PANELS: Mapping[str, Mapping[str, Entry]] = {
@@ -125,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(handlers=[Messages()], force=True)
     if arguments is None:  # the process is ours
         gc.set_threshold(50_000, 20, 10)  # a run makes many records, hardly any in cycles
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own keeps what is freed
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
@@ -136,8 +122,7 @@ def _run(words: list[str]) -> object:
     has_all = ALL_OPTIONS in rest
     if name in COMMANDS:
         rest = ["--help" if word == ALL_OPTIONS else word for word in rest]
-        command = _command(name, has_all=has_all)
-        return command(args=rest, prog_name=f"harness {name}", standalone_mode=False)
+        return _command(name, has_all=has_all)(rest)
     if rest[:1] == ["--version"]:
         say(__version__)
     elif set(rest[:1]) <= {"-h", "--help", ALL_OPTIONS}:
@@ -188,7 +173,7 @@ def outcome(command: Callable[[], object]) -> int:
         warn(f"harness: {error}")
         is_spent = isinstance(error, BudgetReached)
         return ExitCode.INTERRUPTED if is_spent else ExitCode.USER_MISTAKE
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         warn("harness: interrupted; finished calls are stored: repeat the command to resume")
         return ExitCode.INTERRUPTED
     except (BrokenPipeError, SystemExit):  # the reader of our output has closed it
@@ -211,52 +196,12 @@ def outcome(command: Callable[[], object]) -> int:
 
 
 @cache  # for a program that calls `main` again and again
-def _command(name: str, *, has_all: bool) -> Callable[..., object]:
+def _command(name: str, *, has_all: bool) -> Callable[[list[str]], object]:
+    from harness.cli.commands import command  # takes longer than to show `harness --help`
+
     module, _, function = COMMANDS[name].partition(":")
     below = ", ".join(f"harness {own}" for own in BELOW if own.startswith(f"{name} "))
-    app = typer.Typer(
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    made = expanded(getattr(import_module(f"harness.cli.{module}"), function))
-    cls = TyperCommand if has_all else OneScreen
-    app.command(name, cls=cls, epilog=f"See also: {below}" if below else None)(made)
-    command: Any = typer.main.get_command(app)
-    for one in command.params:
-        one.hidden = not has_all and one.name in RARE
-        if one.param_type_name == "argument":  # RUN, where typer has {RUN} and RUN <str>
-            usage = one.metavar + "..." * (one.nargs != 1)
-            usage = usage if one.required else f"[{usage}]"
-            one.display_type_rich = lambda ctx: None
-            one.get_usage_pieces = lambda ctx, usage=usage: [usage]
-    return command  # type: ignore[no-any-return]
-
-
-class OneScreen(TyperCommand):
-    """A command whose help fits a screen: examples, and as many options, a line each, as fit."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - of typer's click
-        """Write what the command does, an example or three, and its options in a line each."""
-        about, *_ = (self.help or "").split("\n\n")
-        examples = (self.help or "").partition("Example")[2].splitlines()[1:]
-        head = [*wrap(" ".join(about.split()), formatter.width), *examples]
-        found = [(one, record[0]) for one in self.params if (record := one.get_help_record(ctx))]
-        kept = found[: SCREEN - len(head) - 5 - bool(self.epilog)]
-        self.format_usage(ctx, formatter)
-        formatter.write("\n" + "\n".join(head) + "\n\n")
-        width = max(len(names) for _, names in kept)
-        for one, names in kept:
-            about = _brief(getattr(one, "help", None) or "", formatter.width - width - 4)
-            formatter.write(f"  {names:{width}}  {about}\n")
-        formatter.write(f"\nMore options, and more of each: harness {self.name} {ALL_OPTIONS}\n")
-        formatter.write(f"{self.epilog}\n" if self.epilog else "")
-
-
-def _brief(about: str, width: int) -> str:
-    """What an option does in one line: all of it, or its beginning up to a mark."""
-    for mark in (r"(?<!\.)[.;]", "[:,]") if len(about) > width else ():
-        if ends := [one.start() for one in re.finditer(f"{mark}(?= |$)", about[: width + 1])]:
-            return about[: ends[-1]]
-    return shorten(about, width, placeholder=" ...")
+    ends = [] if has_all else [f"More options, and more of each: harness {name} {ALL_OPTIONS}"]
+    ends += [f"See also: {below}"] if below else []
+    found = getattr(import_module(f"harness.cli.{module}"), function)
+    return command(name, found, "\n".join(ends), has_all=has_all)

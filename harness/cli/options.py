@@ -1,11 +1,10 @@
-"""Options that commands share, how records of them become parameters, and the exit codes."""
+"""Options that commands share, and how records of them become parameters."""
 
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
-from enum import IntEnum
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 from typer.models import OptionInfo
 
+from harness.errors import ExitCode as ExitCode
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, warn
 
@@ -28,24 +28,6 @@ prompts ray_address ray_workers results retry scorer seed shard table
 """
 RARE = frozenset(_RARE.split())
 """The parameters that help shows last, if there is room on a screen."""
-
-
-class ExitCode(IntEnum):
-    """How a command ended, for the shell."""
-
-    DONE = 0
-    DONE_WITH_MISSING = 1
-    CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
-    USER_MISTAKE = 2
-    REGRESSION = 3  # of `gate`: a drop, or too many missing verdicts
-    INCONCLUSIVE = 4  # of `gate`: these items cannot decide
-    OUR_BUG = 70
-    INTERRUPTED = 130  # or out of budget: the same command resumes
-
-    @classmethod
-    def of(cls, has_missing: object) -> "ExitCode":
-        """DONE, or DONE_WITH_MISSING where anything is missing."""
-        return cls.DONE_WITH_MISSING if has_missing else cls.DONE
 
 
 @dataclass(frozen=True)

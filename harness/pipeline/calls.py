@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lazy import DataFrame, pandas
+from harness.lazy import ArrowTable, DataFrame, pandas
 from harness.parts import NO_REPLY, Usage
 from harness.pipeline.verdict_frame import Files
-from harness.storage.read_tables import arrow_table, step_usages
+from harness.storage.read_tables import arrow_table, opened, step_usages
 from harness.storage.runs import Cost, Costs, JudgeEntry, RunFile
 
 UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"})
@@ -38,19 +38,26 @@ _KINDS = {
 
 def call_frame(files: Files) -> DataFrame:
     """The calls of a run, those of answers first, in the order of the plan."""
-    return pandas.concat([_answer_calls(files), _judge_calls(files)], ignore_index=True)
+    return pandas.concat([*_answer_calls(files), _judge_calls(files)], ignore_index=True)
 
 
-def _answer_calls(files: Files) -> DataFrame:
+def _answer_calls(files: Files) -> Iterator[DataFrame]:
+    first = 0
+    with opened(files["answers"]) as file:
+        # All keys as texts would take more room than everything else.
+        for place in range(file.num_row_groups):
+            table = file.read_row_group(place, ["step", "key", *_COUNTS, "earlier", "more"])
+            yield _calls_of(table, first)
+            first += len(table)
+
+
+def _calls_of(table: ArrowTable, first: int) -> DataFrame:
+    """The calls of some answers; `first` is the row of the first."""
     from pyarrow import compute
 
-    names = ["step", "key", *_COUNTS, "earlier", "more"]
-    table = arrow_table(files["answers"], names, dictionary=["step"])
     frame = table.select(["step", *_COUNTS]).to_pandas().astype(dict.fromkeys(_COUNTS, "float64"))
-    # Chunk by chunk: all keys as texts would take more room than everything else.
-    chunks = table.column("key").chunks
-    keys = np.concatenate([_NO_KEYS, *(_hashed(chunk.to_pylist()) for chunk in chunks)])
-    frame = frame.assign(row=np.arange(len(frame), dtype=np.int32), key=keys, **_PLAIN)
+    rows = np.arange(first, first + len(frame), dtype=np.int32)
+    frame = frame.assign(row=rows, key=_hashed(table.column("key").to_pylist()), **_PLAIN)
     is_odd = compute.or_(table.column("earlier").is_valid(), table.column("more").is_valid())
     places = np.flatnonzero(is_odd.to_numpy())
     if not len(places):
@@ -58,7 +65,7 @@ def _answer_calls(files: Files) -> DataFrame:
     columns = (column.to_pylist() for column in table.take(places).columns)
     parsed = (
         (row, "", step, key, *cells)
-        for row, *own in zip(places.tolist(), *columns, strict=True)
+        for row, *own in zip(rows[places].tolist(), *columns, strict=True)
         for step, key, usage, _ in step_usages(own)
         for cells in _parts(usage)
     )

@@ -97,7 +97,8 @@ def signed_blocks(
     run: RunFile, judge: JudgeEntry, verdicts: DataFrame, *, has_groups: bool = True
 ) -> Iterator[tuple[str, Block]]:
     """Each block of a judge's verdicts, by the snapshots behind them, with its signature."""
-    for snapshots, own in frames.by_snapshot(verdicts[verdicts["judge"] == judge.name]):
+    judged = frames.rows_where(verdicts, verdicts["judge"] == judge.name)
+    for snapshots, own in frames.by_snapshot(judged):
         for block in frames.blocks(own, run.task, has_groups=has_groups):
             way = {"variant": block.variant, "decoding": block.decoding}
             yield signature(run, judge, **way, snapshots=snapshots), block

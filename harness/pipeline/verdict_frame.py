@@ -8,7 +8,7 @@ labels; `sample_parts` are the texts of the reference by which missed samples ar
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -17,11 +17,11 @@ import numpy as np
 
 from harness.data.choices import LABELS
 from harness.judges import gold
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, Series, pandas, pyarrow
 from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
-from harness.storage.read_tables import arrow_table, column_names
+from harness.storage.read_tables import opened
 from harness.storage.schema import REFERENCE, STORED
 
 ALL, OF_DATA = "all", " (a group)"
@@ -37,28 +37,27 @@ _FACTS = frozenset({*STORED["verdicts"], "is_own"})
 _SAMPLE, _SHARE = "sample_", "probability_"
 
 
-def verdict_frame(files: Files, task: TaskSpec) -> DataFrame:
-    """The frame of all verdicts of a run, in the order of the table."""
-    wanted = [name for name in column_names(files["verdicts"]) if name not in _UNREAD]
-    table = arrow_table(files["verdicts"], wanted, dictionary=(*_NUMBERED, *_NAMES))
-    facts = _sample_facts(files["samples"], task)
-    columns = dict[str, Any]()
-    for name in wanted:
-        column = table.column(name)
+def verdict_frame(files: Files, task: TaskSpec, *more: Files) -> DataFrame:
+    """The frame of all verdicts of a run, and of more runs of its task, in the order of the tables.
+
+    Of several runs each has samples of its own, whatever they are called.
+    """
+    every = (files, *more)
+    table = _joined(every, "verdicts", lambda name: name not in _UNREAD, (*_NUMBERED, *_NAMES))
+    columns = {"is_own": np.ones(len(table), dtype=bool)}
+    for name in table.column_names:  # each goes when it is read: together they are large
+        column, table = table.column(name).unify_dictionaries(), table.drop_columns([name])
         if name == "probabilities":
             columns |= _shares(column.combine_chunks())
-            continue
-        columns[name] = column.unify_dictionaries().to_pandas()
-        if name == "sample":
-            names = columns[name].cat
-            places = facts.index.get_indexer(names.categories)[names.codes]
-            columns |= {f"{_SAMPLE}{fact}": facts[fact].array[places] for fact in facts}
-        if name in _NUMBERED:
-            names = columns[name].cat
-            columns[name] = names.reorder_categories(sorted(names.categories)).cat.codes
-            columns[name] = columns[name].astype(np.int32)
-    columns["is_own"] = np.ones(len(table), dtype=bool)
-    frame = pandas.DataFrame(columns)
+        elif name in _NUMBERED:
+            names = column.combine_chunks()
+            places = names.indices.to_numpy()
+            columns[name] = _ranks(names.dictionary)[places]
+            facts = _sample_facts(every, task, names.dictionary) if name == "sample" else {}
+            columns |= {f"{_SAMPLE}{fact}": cells[places] for fact, cells in facts.items()}
+        else:
+            columns[name] = column.to_pandas()
+    frame = pandas.DataFrame(columns, copy=False)
     frame["reason"] = frame["reason"].cat.set_categories(REASONS)
     return frame
 
@@ -75,27 +74,70 @@ def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no type
     return found
 
 
-def _sample_facts(path: Path | IO[bytes], task: TaskSpec) -> DataFrame:
-    """What scores need of each sample, by its id."""
+def _joined(
+    every: Sequence[Files], table: str, is_wanted: Callable[[str], bool], dictionary: Sequence[str]
+) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Some columns of a table of some runs; of several runs, samples begin with the run's place."""
+    from pyarrow import compute
+
+    parts = []
+    for place, files in enumerate(every):
+        with opened(files[table], dictionary) as file:
+            part = file.read([name for name in file.schema_arrow.names if is_wanted(name)])
+        if len(every) > 1:
+            names, at = part.column("sample").cast("string"), part.column_names.index("sample")
+            names = compute.binary_join_element_wise(f"{place}|", names, "")
+            part = part.set_column(at, "sample", names.dictionary_encode() if dictionary else names)
+        parts.append(part)
+    return pyarrow.concat_tables(parts, promote_options="default")
+
+
+def _ranks(names: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """The place of each name in their order."""
+    from pyarrow import compute
+
+    ranks = np.empty(len(names), np.int32)
+    ranks[compute.sort_indices(names).to_numpy()] = np.arange(len(names), dtype=np.int32)
+    return ranks
+
+
+def _sample_facts(every: Sequence[Files], task: TaskSpec, ids: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types
+    """What scores need of the samples of some ids, in their order."""
+    from pyarrow import compute
+
     parts = task.classes.by if task.classes else None
     names = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
-    there = set(column_names(path))
-    wanted = [name for name in ("sample", "gold", "choices") if name in there]
     of = {fact: f"{REFERENCE}{name}" for fact, name in names.items() if name}
-    of = {fact: column for fact, column in of.items() if column in there}
-    table = arrow_table(path, [*wanted, *of.values()])
-    cells = {name: table.column(name).to_pylist() for name in table.column_names[1:]}
+    wanted = {"sample", "gold", "choices", *of.values()}
+    table = _joined(every, "samples", wanted.__contains__, ())
+    known = {fact: name for fact, name in of.items() if name in table.column_names}
     nothing: list[Any] = [None] * len(table)
-    pairs = [*zip(cells["gold"], cells["choices"], strict=True)]
-    texts = {fact: cells.get(of.get(fact, ""), nothing) for fact in names}
+    texts = {n: table.column(known[n]).to_pylist() if n in known else nothing for n in names}
+    sizes, gold_places = _choices(table)
     facts = {
-        "choices": np.array([len(some or ()) for _, some in pairs], np.int32),
-        "gold": np.array([some.index(g) if some and g in some else -1 for g, some in pairs], int),
+        "choices": sizes,
+        "gold": gold_places,
         "labels": _tuples(texts["labels"]),
         "parts": _tuples(texts["parts"]),
         IMPLICITNESS: np.array([_number(some) for some in texts[IMPLICITNESS]], float),
     }
-    return pandas.DataFrame(facts, index=pandas.Index(table.column("sample").to_pandas()))
+    found = compute.index_in(ids, value_set=table.column("sample").combine_chunks())
+    places = found.fill_null(-1).to_numpy(zero_copy_only=False)
+    return {fact: cells[places] for fact, cells in facts.items()}
+
+
+def _choices(table: Any) -> tuple[Indices, Indices]:  # noqa: ANN401 - pyarrow has no types
+    """Of each sample how many choices it has, and the place of the right one, or -1."""
+    from pyarrow import compute
+
+    lists, gold = (table.column(name).combine_chunks() for name in ("choices", "gold"))
+    sizes = lists.value_lengths().fill_null(0).to_numpy()
+    owners = compute.list_parent_indices(lists)
+    is_right = compute.equal(lists.flatten(), gold.take(owners)).fill_null(False)
+    right = np.flatnonzero(is_right.to_numpy(zero_copy_only=False))
+    rows, places = owners.to_numpy()[right], np.full(len(sizes), -1)
+    places[rows] = right - (np.cumsum(sizes) - sizes)[rows]
+    return sizes, places
 
 
 def _number(texts: Sequence[str] | None) -> float:
@@ -162,6 +204,11 @@ def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]
         yield snapshots, made
 
 
+def rows_where(frame: DataFrame, is_wanted: "Series[bool]") -> DataFrame:
+    """Some of the rows; all of them are not copied."""
+    return frame if is_wanted.all() else frame[is_wanted]
+
+
 class Block(NamedTuple):
     """The verdicts behind some scores; `details` names what judges add and has a meaning here."""
 
@@ -184,22 +231,22 @@ def averages(task: TaskSpec) -> dict[str, tuple[str, ...]]:
 
 def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iterator[Block]:
     """Each variant, then each average, under each decoding and all of them; groups after `all`."""
-    everything = set(details(frame))
+    everything = set(details(frame)) if has_groups else set[str]()
     found = dict.fromkeys(frame["variant"].unique())
     members: dict[str, tuple[str, ...]] = {name: (name,) for name in found}
     members |= {n: own for n, own in averages(task).items() if found.keys() >= set(own)}
     for name, own in members.items():
-        of_variant = frame[frame["variant"].isin(own)]
+        of_variant = rows_where(frame, frame["variant"].isin(own))
         labels = list(of_variant["decoding"].unique())
-        parts = {label: of_variant[of_variant["decoding"] == label] for label in labels}
+        parts = {label: rows_where(of_variant, of_variant["decoding"] == label) for label in labels}
         if len(labels) > 1:
             parts[headline_label(labels)] = of_variant
         groups = named_groups(of_variant["group"].unique()) if has_groups else {ALL: None}
         for (label, chosen), (title, group) in product(parts.items(), groups.items()):
-            part = chosen if group is None else chosen[chosen["group"] == group]
+            part = chosen if group is None else rows_where(chosen, chosen["group"] == group)
             # What is said of a kind of choice that none of the samples has, has no meaning.
-            foreign = {n for n in everything - set(details(part)) if n.startswith(OF_CHOICE)}
-            kept = tuple(sorted(everything - foreign))
+            of_choice = [n for n in everything if n.startswith(OF_CHOICE)]
+            kept = tuple(sorted(everything - {n for n in of_choice if part[n].isna().all()}))
             yield Block(name, label, title, part, kept, name not in found)
 
 

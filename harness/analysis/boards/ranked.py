@@ -7,6 +7,7 @@ hits less that of false alarms, for there a constant answer may have a high accu
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -66,7 +67,8 @@ def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame) -> DataFrame
     task = next(iter(runs.values())).task
     found = load(files, "verdicts", _COLUMNS)
     if task.implicitness or task.classes:
-        parts = pandas.concat([_parts(folder, file.task) for folder, file in files.items()])
+        alike = groupby(files.items(), key=lambda pair: pair[1].task)
+        parts = pandas.concat([_parts([folder for folder, _ in own], one) for one, own in alike])
         # A class that a run does not know is neither given nor true.
         parts = parts.fillna(0.0).where(parts[f"{PARTS}0"].notna())
         found = pandas.concat([found, parts.reset_index(drop=True)], axis=1)
@@ -107,9 +109,10 @@ def _is_of_signature(
     return is_own | made["value"].isna()
 
 
-def _parts(folder: RunFolder, task: TaskSpec) -> DataFrame:
-    """What each verdict of a run adds to `macro_f1_of` or `informedness`; NaN without an answer."""
-    verdicts = verdict_frame(folder.tables(), task)
+def _parts(folders: Sequence[RunFolder], task: TaskSpec) -> DataFrame:
+    """What each verdict of runs adds to `macro_f1_of` or `informedness`; NaN without an answer."""
+    first, *more = (folder.tables() for folder in folders)
+    verdicts = verdict_frame(first, task, *more)
     if task.implicitness is not None:
         flags = choice_scores.flags(verdicts, task.implicitness.positive)
         sides = np.column_stack([flags["is_positive"], ~flags["is_positive"]]).astype(np.float64)

@@ -157,11 +157,11 @@ def alarms(scores: DataFrame) -> DataFrame:
     `finding` is "place", or a key of CONSTANT; the `words` follow the run's name.
     """
     heads, known = headlines(scores), _overall(scores, (FAVOURITE, ALIKE, *_RATES))
-    by_run = {str(name): own for name, own in known.groupby("signature")}
+    by_run = _by_run(known)
     found = [*_of_places(heads, known)]
     for head in heads[heads["signature"].isin(by_run)].itertuples():
         is_on_purpose = head.kind == "scripted" and head.model.startswith(_ON_PURPOSE)
-        own = by_run[head.signature].set_index("metric")
+        own = by_run[head.signature]
         if not is_on_purpose and (finding := _constant(own, head.clusters)):
             found.append((head, finding, _constant_words(head, finding, own)))
     rows = [(*(getattr(head, name) for name in _RUN), *said) for head, *said in found]
@@ -172,10 +172,10 @@ def constant_runs(scores: DataFrame) -> frozenset[str]:
     """The signatures of runs that give every text one label, or nearly all of enough texts."""
     found = alarms(scores)
     constant = set(found.loc[found["finding"].isin(("always", "never", "one label")), "signature"])
-    for name, own in _overall(scores, (HITS, FALSE_ALARMS, _PRECISION)).groupby("signature"):
-        is_rate = own["metric"].isin((HITS, FALSE_ALARMS))
-        is_one = set(own.loc[is_rate, "value"]) in ({0.0}, {1.0})
-        if is_one or (not is_rate.any() and own["value"].notna().sum() == 1):
+    for name, own in _by_run(_overall(scores, (HITS, FALSE_ALARMS, _PRECISION))).items():
+        rates = {own[metric].value for metric in (HITS, FALSE_ALARMS) if metric in own}
+        values = [row.value for row in own.values() if not np.isnan(row.value)]
+        if rates in ({0.0}, {1.0}) or (not rates and len(values) == 1):
             constant.add(name)
     return frozenset(constant)
 
@@ -185,6 +185,14 @@ def _overall(scores: DataFrame, begins: tuple[str, ...]) -> DataFrame:
     some = [name for name in scores["metric"].cat.categories if name.startswith(begins)]
     chosen = scores[(scores["group"] == ALL) & scores["metric"].isin(some)]
     return chosen.astype({"signature": "object", "metric": "object"})
+
+
+def _by_run(known: DataFrame) -> dict[str, dict[str, Row]]:
+    """Value and counts of each metric, by the signature."""
+    found = dict[str, dict[str, Row]]()
+    for row in known[["signature", "metric", "value", "n", "clusters"]].itertuples(index=False):
+        found.setdefault(row.signature, {})[row.metric] = row
+    return found
 
 
 def _of_places(heads: DataFrame, known: DataFrame) -> list[tuple[Row, str, str]]:
@@ -216,16 +224,16 @@ def _is_rare(row: Row) -> bool:
     return bool(sum(comb(row.clusters, n) for n in counts) / 2 ** (row.clusters - 1) < RARELY)
 
 
-def _constant(own: DataFrame, clusters: int) -> str | None:
+def _constant(own: Mapping[str, Row], clusters: int) -> str | None:
     """Which constant answer the rates of one run look like: a key of CONSTANT, or None."""
     kinds, is_of_classes = _kinds(own)
-    counts = sorted(kinds["clusters"].where(kinds["n"] > 0, 0), reverse=True)
+    counts = sorted((row.clusters if row.n > 0 else 0 for row in kinds.values()), reverse=True)
     first, second = [*counts, 0, 0][:2]
     if first < FEWEST or 0 < second < FEWEST:
         return None
     if second == 0:
         return "one kind"
-    shares = sorted(kinds.loc[kinds["clusters"] >= FEWEST, "known"])
+    shares = sorted(_known(row) for row in kinds.values() if row.clusters >= FEWEST)
     if is_of_classes and shares[-1] >= NEARLY_ALL and shares[-2] <= 1 - NEARLY_ALL:
         return "one label"
     if not is_of_classes and shares[0] >= NEARLY_ALL:
@@ -234,27 +242,33 @@ def _constant(own: DataFrame, clusters: int) -> str | None:
         return "never"
     # On one text the difference of both accuracies is 1 if a rarer kind is named rightly, and -1 if
     # the most common one is not. Its mean is normal, with no more independent texts than clusters.
-    right = kinds["known"].where(kinds.index != FALSE_ALARMS, 1 - kinds["known"])
-    most, total = kinds["n"].idxmax(), kinds["n"].sum()
-    gained, lost = (kinds["n"] * right).drop(most).sum(), kinds["n"][most] * (1 - right[most])
+    most = max(kinds, key=lambda name: kinds[name].n)
+    right = {n: abs((n == FALSE_ALARMS) - _known(row)) for n, row in kinds.items()}
+    gained = sum(row.n * right[name] for name, row in kinds.items() if name != most)
+    lost, total = kinds[most].n * (1 - right[most]), sum(row.n for row in kinds.values())
     mean = (gained - lost) / total
     error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
     return "beaten" if mean + 1.96 * error < 0 else None
 
 
-def _kinds(own: DataFrame) -> tuple[DataFrame, bool]:
+def _kinds(own: Mapping[str, Row]) -> tuple[dict[str, Row], bool]:
     """The rates of a run, each of the texts of one kind, and whether they are of classes."""
-    rates = [metric for metric in (HITS, FALSE_ALARMS) if metric in own.index]
-    kinds = own.loc[rates or own.index.str.startswith(_RECALL)]
-    return kinds.assign(known=kinds["value"].fillna(0.0)), not rates
+    rates = {metric: own[metric] for metric in (HITS, FALSE_ALARMS) if metric in own}
+    classes = {metric: row for metric, row in own.items() if metric.startswith(_RECALL)}
+    return rates or classes, not rates
 
 
-def _constant_words(head: Row, finding: str, own: DataFrame) -> str:
+def _known(row: Row) -> float:
+    return 0.0 if np.isnan(row.value) else float(row.value)
+
+
+def _constant_words(head: Row, finding: str, own: Mapping[str, Row]) -> str:
     kinds, is_of_classes = _kinds(own)
-    most, total = kinds["n"].idxmax(), kinds["n"].sum()
-    constant = three(kinds["n"].max() / total if total else 0.0)
-    named = zip(("TPR", "FPR", "AUC"), own["value"].reindex([HITS, FALSE_ALARMS, AUC]), strict=True)
-    shown = "" if is_of_classes else ", ".join(f"{n} {three(rate)}" for n, rate in named) + "; "
+    most, total = max(kinds, key=lambda name: kinds[name].n), sum(row.n for row in kinds.values())
+    constant = three(kinds[most].n / total if total else 0.0)
+    named = (("TPR", HITS), ("FPR", FALSE_ALARMS), ("AUC", AUC))
+    known = [(name, own[metric].value if metric in own else None) for name, metric in named]
+    shown = "" if is_of_classes else ", ".join(f"{n} {three(rate)}" for n, rate in known) + "; "
     label = f" {most.removeprefix(_RECALL)}" if is_of_classes else ""
     fact = f"accuracy {three(head.value)}, constant answer{label} {constant}"
     return f"{CONSTANT[finding]} ({shown}{fact})"

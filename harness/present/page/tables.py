@@ -14,7 +14,7 @@ from harness.analysis.boards.scores import alarms as alarms_of
 from harness.analysis.boards.views import board_notes, ranked_on, recipe_label
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import difference_words
-from harness.analysis.pairings import Kind, Pairing, between
+from harness.analysis.pairings import Kind, Pairing, of_one_task
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
@@ -203,7 +203,7 @@ def differences(
         runs = list(dict.fromkeys((page.folders[lead.run], page.folders[other.run])))
         try:
             sides = page.compared(runs[0]), page.compared(runs[-1])
-            found, _, _ = between(*sides, (lead.judge, lead.judge))
+            found, _, _ = of_one_task(*sides, lead.judge)
         except HarnessError as error:
             notes.append(f"{lead.model} and {other.model} are not compared: {error}")
             continue
