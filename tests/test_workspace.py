@@ -9,6 +9,8 @@ from support.toy import SAMPLES, Toy, lines
 
 from harness.errors import DataError, SpecError
 from harness.specs.tasks import ReferenceChoiceSpec
+from harness.storage.find_runs import data_words
+from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
 
@@ -83,6 +85,9 @@ def test_a_released_file_that_was_changed_is_told_of_once(
     assert "`harness data fetch toys`" in caplog.text
     assert space.of_stored().samples(spec)[1].mode == "changed"
     assert len(caplog.messages) == 1
+    if name == "toy.jsonl":
+        assert toy.run("--data", str(toy.folder / "data")) == 0
+        assert data_words(RunFolder(toy.runs()[0]).read()) == "toys, changed"
 
 
 @pytest.mark.parametrize("is_sample", [True, False])
