@@ -71,8 +71,7 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
         rows += [{**blank, **row} for row in own]
     rows += _differences(analysis)
     if not panel.rows:
-        lost, offered = len(panel.unmatched), len(panel.offered)
-        why = f"no overlap: {lost} of {offered} ratings match no response"
+        why = f"no overlap: none of {len(panel.offered)} ratings matches a response"
         rows = [{**row, "reason": why if row["value"] is None else row["reason"]} for row in rows]
     made = pandas.DataFrame(rows, columns=list(COLUMNS))
     label = f"{panel.label}; " if panel.label else ""

@@ -27,7 +27,6 @@ agree --strict, agree --all: agreement.csv has every statistic; exit code 1 says
 items --html, report --ratings: harness report, and harness agree
 compare --gate --junit: exit codes, and harness compare --gate --json
 list --tag: harness list runs @TAG
-sheet ratings --format, sheet ratings --rows, data split --format: CSV alone
 """
 SUCCESSORS = {
     name: f"; in version 0.2: {now}"

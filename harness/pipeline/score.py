@@ -71,7 +71,6 @@ def rows_of(
 ) -> list[ScoreRow]:
     """The headline scores of a run, or every one, from its tables and the frame of its calls."""
     called = calls.call_frame(files) if called is None else called
-    verdicts = frames.verdict_frame(files, run.task)
     return [
         ScoreRow(
             task=run.run.task,
@@ -83,6 +82,7 @@ def rows_of(
         )
         for judge in run.judges
         for charged in [calls.charged(called, run, judge)]
+        for verdicts in [frames.verdict_frame(files, run.task, judge=judge.name)]
         for made, block in signed_blocks(run, judge, verdicts)
         for cost in [calls.dollars(charged, block.verdicts)]
         for score in block_scores(run, block, judge, is_every=is_every)

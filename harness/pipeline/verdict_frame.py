@@ -37,13 +37,18 @@ _FACTS = frozenset({*STORED["verdicts"], "is_own"})
 _SAMPLE, _SHARE = "sample_", "probability_"
 
 
-def verdict_frame(files: Files, task: TaskSpec, *more: Files) -> DataFrame:
+def verdict_frame(files: Files, task: TaskSpec, *more: Files, judge: str = "") -> DataFrame:
     """The frame of all verdicts of a run, and of more runs of its task, in the order of the tables.
 
-    Of several runs each has samples of its own, whatever they are called.
+    Of several runs each has samples of its own, whatever they are called. With `judge` it has those
+    of that judge alone.
     """
+    from pyarrow import compute
+
     every = (files, *more)
     table = _joined(every, "verdicts", lambda name: name not in _UNREAD, (*_NUMBERED, *_NAMES))
+    if judge:
+        table = table.filter(compute.equal(table.column("judge").cast("string"), judge))
     columns = {"is_own": np.ones(len(table), dtype=bool)}
     for name in table.column_names:  # each goes when it is read: together they are large
         column, table = table.column(name).unify_dictionaries(), table.drop_columns([name])

@@ -248,7 +248,7 @@ def test_without_overlap_or_a_second_rater_rows_say_so() -> None:
     strange = [rating._replace(sample_id="gone") for rating in ratings(ann=ANN)[:3]]
     strangers = records(agreement(panel(strange, near=NEAR, far=FAR), METHOD))
     assert {(row.value, row.reason) for row in strangers} == {
-        (None, "no overlap: 3 of 3 ratings match no response")
+        (None, "no overlap: none of 3 ratings matches a response")
     }
 
     found = rows(panel(ratings(ann=ANN), near=NEAR))
