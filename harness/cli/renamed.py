@@ -12,20 +12,15 @@ ratings labels: harness sheet read-labels
 ratings import: harness sheet read-ratings
 ratings stress: harness sheet read-stress
 impscore eval: harness impscore evaluate
-impscore lint: harness impscore train, which refuses sentences of the probes
-impscore pairs: Registry.scorer(NAME) in Python
+impscore lint, impscore pairs: harness impscore train, or Registry.scorer(NAME) in Python
 export parquet: a run folder as it is, whose tables are Parquet (docs/frames.md)
 export lm-eval: scores.csv of a run
-check reader, check scorer, run --wait-for-server, data split --names, rates --gaps: gone
+check reader, check scorer, rates --gaps: gone
 run --metrics, judge --metrics, merge --metrics, import --metrics: harness leaderboard --metrics
 run --processes, judge --processes: harness run --shard, then harness merge
-merge --from: copy calls/ of the other machines into one results folder
-leaderboard --sort, leaderboard --decoding, leaderboard --recipes: leaderboard.csv
 leaderboard --metric, leaderboard --group: harness leaderboard --metrics, then leaderboard.csv
 leaderboard --fpr: harness rates RUN --fpr
 agree --strict, agree --all: agreement.csv has every statistic; exit code 1 says what is unmatched
-items --html, report --ratings: harness report, and harness agree
-compare --gate --junit: exit codes, and harness compare --gate --json
 list --tag: harness list runs @TAG
 """
 SUCCESSORS = {

@@ -113,5 +113,7 @@ def frame_csv(frame: DataFrame) -> str:
 
 def records(frame: DataFrame) -> list[Row]:
     """The rows of a frame as named tuples, with None for what is missing."""
+    if frame.empty:
+        return []
     found = frame.astype(object)
     return list(found.where(found.notna(), None).itertuples(index=False))

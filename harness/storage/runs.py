@@ -7,10 +7,12 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import file_digest, sha256
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -401,13 +403,11 @@ class StoredRows(Iterable[SampleRecord]):
 
     def prompted(self, rows: Iterable[SampleRecord]) -> Iterator[SampleRecord]:
         """Some of the records with the prompts of their steps, as far as the ledger has them."""
-        from harness.storage.ledger import Ledger
-
         path, left = self._folder.path, iter(rows)
         if len(path.parents) < 4:
             yield from left
             return
-        ledger = Ledger(path.parents[3] / "calls" / path.parent.name)
+        ledger = _ledger(path.parents[3] / "calls" / path.parent.name)
         while some := list(islice(left, _CHUNK)):
             asked = ledger.asked([step.key for row in some for step in row.steps])
             for row in some:
@@ -416,6 +416,14 @@ class StoredRows(Iterable[SampleRecord]):
                     for step in row.steps
                 ]
                 yield replace(row, steps=tuple(steps))
+
+
+@cache
+def _ledger(folder: Path) -> Any:  # noqa: ANN401 - a Ledger, whose numpy few commands need
+    """The ledger of a folder, which many runs of a page may share."""
+    from harness.storage.ledger import Ledger
+
+    return Ledger(folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,14 +151,18 @@ def _sections(
 def _headlines(
     made: PageParts, boards: Sequence[tables.Named]
 ) -> tuple[list[str], list[PageTable]]:
-    """A sentence and a table of differences for each task's main board by each of its judges."""
+    """A sentence and a table of differences for each task's main board by each of its judges.
+
+    Of boards that differ in the seed alone the first is compared.
+    """
     lines, found = list[str](), list[PageTable]()
-    ranked, unranked = set[str](), list[DataFrame]()
+    ranked, unranked, seen = set[str](), list[DataFrame](), set[tuple[object, ...]]()
     for board, pick in boards:
         row = tables.first(board)
-        is_main = row.variant == tables.main_variant(made.file_of(row))
-        if not is_main:
+        key = (row.task, row.judge, row.data, row.limit, row.prompts, row.decoding)
+        if row.variant != tables.main_variant(made.file_of(row)) or key in seen:
             continue
+        seen.add(key)
         if board["rank"].isna().all():
             unranked.append(board)
             continue

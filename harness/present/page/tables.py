@@ -77,7 +77,7 @@ def _whole(number: float) -> int | None:
 
 def first(board: DataFrame) -> Row:
     """The first row of a board: all have its task, variant and judge."""
-    return next(board.itertuples())
+    return next(board[:1].itertuples())
 
 
 def best(board: DataFrame) -> list[Row]:
