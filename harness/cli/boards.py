@@ -172,9 +172,12 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool)
 def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
     """A board of one variant: a column for each fact that is known, controls and chance below.
 
-    Of several seeds of a model there is the mean with its spread alone.
+    Of several seeds of a model there are the mean with its spread, and sums of what is missing and
+    of costs.
     """
     own = pandas.DataFrame([rows[0] for rows in lines])
+    for name in ("missing", "cost_usd"):
+        own[name] = [sum(getattr(row, name) for row in rows) for rows in lines]
     several = [len(rows) > 1 for rows in lines]
     own.loc[several, ["rank", "rank_group", "low", "high", "shared", "tpr", "fpr", "n"]] = np.nan
     by, levels = own["ranked_by"].iat[0], _levels(own)

@@ -14,6 +14,8 @@ from support.terminal import on_terminal
 from support.toy import Lines, Toy, build
 
 from harness.cli import main
+from harness.present.page.page import page_data
+from harness.storage.find_runs import run_folders
 from harness.storage.runs import RunFolder, read_table
 
 WORDS = {"alpha": "yes 1", "beta": "never 2"}
@@ -31,6 +33,21 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Toy:
                 patch.setenv("HARNESS_SERVER_URL", stub.url)
                 toy.run("--variant", variants, model=name)
         toy.run(model="oracle,literal")
+    return toy
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Two models with two seeds each, of which the first leaves two answers blank each time."""
+    toy = build(tmp_path_factory.mktemp("seeds"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("HARNESS_DATA", raising=False)
+        for name in WORDS:
+            blank = {"number 3": (" ",)} if name == "alpha" else {}
+            with StubServer(Script(replies={**blank, "": (WORDS[name],)})) as stub:
+                patch.setenv("HARNESS_SERVER_URL", stub.url)
+                for seed in range(2):
+                    toy.run("--variant", "base", f"--seed={seed}", model=name)
     return toy
 
 
@@ -207,6 +224,20 @@ def test_a_board_of_thirty_models_fits_one_screen_and_names_the_option_for_the_r
     counts = [sum("a-model-with" in line for line in lines) for lines in (short, whole)]
     assert counts == [12, 29]
     assert len({row.model for row in read_table(toy.results / "leaderboard.csv")}) == 30
+
+
+def test_of_several_seeds_all_missing_verdicts_are_counted(seeded: Toy, capsys: Lines) -> None:
+    main(["leaderboard", "--results", str(seeded.results)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines if "alpha" in line and " sd " in line] == ["4"]
+
+
+def test_a_page_compares_the_models_of_one_seed_alone(seeded: Toy) -> None:
+    page = page_data(run_folders(seeded.results), seeded.results)
+
+    tables = {section.name: section.tables for section in page.sections}
+    assert (len(tables["leaderboard"]), len(tables["differences"])) == (2, 1)
 
 
 def test_one_screen_has_the_main_board_and_says_what_the_rest_is(

@@ -27,8 +27,8 @@ def matrices(
 
     def rest(recipe: str) -> str:
         """All of a recipe but prompts, variant and seed."""
-        _, data, _, drawn, *judged = recipe.split("|")
-        return "|".join([data, drawn.rpartition(",")[0], *judged])
+        _, data, _, *others = without_seed(recipe)
+        return "|".join([data, *others])
 
     keys = [boards["task"].astype(object), boards["recipe"].astype(object).map(rest)]
     # The same variant in other words has a matrix of its own.
@@ -47,6 +47,12 @@ def matrices(
         return task, names.index(name) if name in names else len(names)
 
     return sorted(found, key=place)
+
+
+def without_seed(recipe: str) -> tuple[str, ...]:
+    """The parts of a recipe but for its seed: prompts, data, variant, repeats, judge, program."""
+    prompts, data, variant, drawn, *judged = recipe.split("|")
+    return (prompts, data, variant, drawn.rpartition(",")[0], *judged)
 
 
 def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> DataFrame:

@@ -23,6 +23,7 @@ import msgspec
 from harness import __version__
 from harness.analysis.boards.ranked import leaderboard
 from harness.analysis.boards.scores import judge_fitness
+from harness.analysis.boards.views import without_seed
 from harness.errors import HarnessError, SpecError, StoreError
 from harness.lazy import DataFrame
 from harness.present.page import tables
@@ -156,10 +157,10 @@ def _headlines(
     Of boards that differ in the seed alone the first is compared.
     """
     lines, found = list[str](), list[PageTable]()
-    ranked, unranked, seen = set[str](), list[DataFrame](), set[tuple[object, ...]]()
+    ranked, unranked, seen = set[str](), list[DataFrame](), set[tuple[str, ...]]()
     for board, pick in boards:
         row = tables.first(board)
-        key = (row.task, row.judge, row.data, row.limit, row.prompts, row.decoding)
+        key = without_seed(row.recipe)
         if row.variant != tables.main_variant(made.file_of(row)) or key in seen:
             continue
         seen.add(key)
