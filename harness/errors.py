@@ -65,8 +65,8 @@ class ExitCode(IntEnum):
     DONE_WITH_MISSING = 1
     CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
     USER_MISTAKE = 2
-    REGRESSION = 3  # of `gate`: a drop, or too many missing verdicts
-    INCONCLUSIVE = 4  # of `gate`: these items cannot decide
+    REGRESSION = 3  # of `compare --gate`: a drop, or too many missing verdicts
+    INCONCLUSIVE = 4  # of `compare --gate`: these items cannot decide
     OUR_BUG = 70
     INTERRUPTED = 130  # or out of budget: the same command resumes
 

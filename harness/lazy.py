@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pandas import DataFrame as DataFrame
     from pandas import Series as Series
+    from pyarrow import compute as compute
     from torch import Tensor as Tensor
     from transformers import PretrainedConfig as PretrainedConfig
     from transformers import PreTrainedModel as PreTrainedModel
@@ -32,5 +33,6 @@ else:
             return getattr(import_module(self._name), attribute)
 
     numpy, pandas, pyarrow, torch = map(_Package, ("numpy", "pandas", "pyarrow", "torch"))
+    compute = _Package("pyarrow.compute")
     DataFrame = Series = ArrowTable = Axes = Tensor = Mask = Places = Any
     PretrainedConfig = PreTrainedModel = PreTrainedTokenizerBase = Any

@@ -140,8 +140,8 @@ class Workspace:
                 f"column map {spec.map}: nothing to train on; write `train: [FILE]` into the map, "
                 f"and name the data with --data or fetch {table.source}"
             )
-        entry = _entry(spec, files, overlay=None, is_sample=False, table=table)
-        return labelled_table.read(files, table, spec.choices), self._compared(entry)
+        entry = self._compared(_entry(spec, files, overlay=None, is_sample=False, table=table))
+        return labelled_table.read(files, table, spec.choices), entry
 
     def samples(self, spec: DataSpec) -> tuple[Sequence[Sample], DataEntry]:
         """Read a task's samples, or the choice samples made of them; say where they came from."""
@@ -162,11 +162,10 @@ class Workspace:
         if spec.overlay and self.data_mode == "corrected":
             path = self.registry.resource(spec.overlay)
             overlay = load_spec(read_yaml(path), OverlaySpec, where=str(path))
-        entry = _entry(spec, files, overlay=overlay, is_sample=False, table=table)
+        entry = self._compared(_entry(spec, files, overlay=overlay, is_sample=False, table=table))
         if code := self.registry.reader(spec.reader).source:  # one's own is part of the data
             entry = replace(entry, label=digest((entry.label, code))[:8])
-        found = self._compared(entry)
-        return DataSource(spec, tuple(files), table, overlay, found, is_own=bool(code))
+        return DataSource(spec, tuple(files), table, overlay, entry, is_own=bool(code))
 
     def read(self, source: "DataSource") -> StoredSamples:
         """The samples of a task's data, or the choice samples made of them."""

@@ -74,12 +74,10 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
         why = f"no overlap: none of {len(panel.offered)} ratings matches a response"
         rows = [{**row, "reason": why if row["value"] is None else row["reason"]} for row in rows]
     made = pandas.DataFrame(rows, columns=list(COLUMNS))
-    label = f"{panel.label}; " if panel.label else ""
-    made.attrs["title"] = (
-        f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}; {label}"
-        f"{len({*panel.documents})} documents x {len(panel.systems)} systems, "
-        f"{len(panel.raters)} raters"
-    )
+    rated = f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}"
+    cells = f"{len({*panel.documents})} documents x {len(panel.systems)} systems"
+    raters = f"{cells}, {len(panel.raters)} raters"
+    made.attrs["title"] = "; ".join(filter(None, (rated, panel.label, raters)))
     made.attrs["sentences"] = agreement_findings(records(made))
     return made
 
@@ -96,8 +94,7 @@ def agreement_with(
     """
     query, settings = query or AgreementQuery(), settings or AgreementSettings()
     found = [agreement(one, settings) for one in panels(read_ratings(people), folders, query)]
-    blank = pandas.DataFrame(columns=list(COLUMNS))
-    made = pandas.concat(found or [blank], ignore_index=True)
+    made = pandas.concat(found or [pandas.DataFrame(columns=list(COLUMNS))], ignore_index=True)
     said = [[own.attrs["title"], *own.attrs["sentences"]] for own in found]
     made.attrs = {"sentences": list(chain.from_iterable(said))}
     return made

@@ -54,10 +54,9 @@ def list_names(
     if is_json:
         show_json(found)
     elif what is not None:
-        has_kind, rows = what == "models", []
-        for name in found[what]:
-            kind, about = registry.about(SECTIONS[what], name)
-            rows.append((name, *[kind] * has_kind, about + NOT_HERE.get(kind, "")))
+        has_kind = what == "models"
+        lines = [(name, *registry.about(SECTIONS[what], name)) for name in found[what]]
+        rows = [(n, *[kind] * has_kind, about + NOT_HERE.get(kind, "")) for n, kind, about in lines]
         show_rows("", (what, *["kind"] * has_kind, "about"), rows)
     else:
         for kind, members in found.items():

@@ -1,4 +1,4 @@
-"""The commands export, for other programs, and bundle and prove, for reviewers."""
+"""The commands export, for other programs, and bundle, for reviewers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +29,7 @@ def export_inspect(
     folder = find_run(results, run)
     stored = StoredRun.read(folder, with_prompts=True)
     log = exports.inspect_log(stored, read_table(folder.scores), folder.written)
-    write_whole(out, f"{json_text(log, indent=1)}\n".encode("utf-8", "replace"))
+    write_whole(out, _json(log))
     say(f"wrote {len(stored.rows)} answers to {out}")
     return ExitCode.DONE
 
@@ -79,9 +79,13 @@ def export_every_eval_ever(
     folder = find_run(results, run)
     file, scores = folder.read(), read_table(folder.scores)
     path, record = exports.every_eval_ever(file, scores, folder.written, organization)
-    write_whole(out / path, f"{json_text(record, indent=1)}\n".encode("utf-8", "replace"))
+    write_whole(out / path, _json(record))
     say(f"wrote {len(record['evaluation_results'])} results to {out / path}")
     return ExitCode.DONE
+
+
+def _json(value: exports.Json) -> bytes:
+    return f"{json_text(value, indent=1)}\n".encode("utf-8", "replace")
 
 
 def bundle(

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lazy import ArrowTable, DataFrame, pandas
+from harness.lazy import ArrowTable, DataFrame, compute, pandas
 from harness.parts import NO_REPLY, Usage
 from harness.pipeline.verdict_frame import Files
 from harness.storage.read_tables import arrow_table, opened, step_usages
@@ -53,8 +53,6 @@ def _answer_calls(files: Files) -> Iterator[DataFrame]:
 
 def _calls_of(table: ArrowTable, first: int) -> DataFrame:
     """The calls of some answers; `first` is the row of the first."""
-    from pyarrow import compute
-
     frame = table.select(["step", *_COUNTS]).to_pandas().astype(dict.fromkeys(_COUNTS, "float64"))
     rows = np.arange(first, first + len(frame), dtype=np.int32)
     frame = frame.assign(row=rows, key=_hashed(table.column("key").to_pylist()), **_PLAIN)

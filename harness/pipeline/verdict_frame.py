@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.data.choices import LABELS
 from harness.judges import gold
-from harness.lazy import DataFrame, Series, pandas, pyarrow
+from harness.lazy import DataFrame, Series, compute, pandas, pyarrow
 from harness.parts import Reason
 from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Floats, Indices
@@ -43,8 +43,6 @@ def verdict_frame(files: Files, task: TaskSpec, *more: Files, judge: str = "") -
     Of several runs each has samples of its own, whatever they are called. With `judge` it has those
     of that judge alone.
     """
-    from pyarrow import compute
-
     every = (files, *more)
     table = _joined(every, "verdicts", lambda name: name not in _UNREAD, (*_NUMBERED, *_NAMES))
     if judge:
@@ -83,8 +81,6 @@ def _joined(
     every: Sequence[Files], table: str, is_wanted: Callable[[str], bool], dictionary: Sequence[str]
 ) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Some columns of a table of some runs; of several runs, samples begin with the run's place."""
-    from pyarrow import compute
-
     parts = []
     for place, files in enumerate(every):
         with opened(files[table], dictionary) as file:
@@ -99,8 +95,6 @@ def _joined(
 
 def _ranks(names: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """The place of each name in their order."""
-    from pyarrow import compute
-
     ranks = np.empty(len(names), np.int32)
     ranks[compute.sort_indices(names).to_numpy()] = np.arange(len(names), dtype=np.int32)
     return ranks
@@ -108,8 +102,6 @@ def _ranks(names: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 def _sample_facts(every: Sequence[Files], task: TaskSpec, ids: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types
     """What scores need of the samples of some ids, in their order."""
-    from pyarrow import compute
-
     parts = task.classes.by if task.classes else None
     names = {"labels": LABELS, "parts": parts, IMPLICITNESS: IMPLICITNESS}
     of = {fact: f"{REFERENCE}{name}" for fact, name in names.items() if name}
@@ -133,8 +125,6 @@ def _sample_facts(every: Sequence[Files], task: TaskSpec, ids: Any) -> dict[str,
 
 def _choices(table: Any) -> tuple[Indices, Indices]:  # noqa: ANN401 - pyarrow has no types
     """Of each sample how many choices it has, and the place of the right one, or -1."""
-    from pyarrow import compute
-
     lists, gold = (table.column(name).combine_chunks() for name in ("choices", "gold"))
     sizes = lists.value_lengths().fill_null(0).to_numpy()
     owners = compute.list_parent_indices(lists)

@@ -11,7 +11,7 @@ import msgspec
 
 from harness.core import Sample
 from harness.errors import StoreError
-from harness.lazy import Mask, Places, numpy, pyarrow
+from harness.lazy import Mask, Places, compute, numpy, pyarrow
 from harness.parts import ChoiceScore, Reason, Usage
 from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
 from harness.storage.schema import FIELD, REFERENCE, STORED
@@ -234,8 +234,6 @@ def _verdicts(
 
 def places_of(samples: Path, answers: Path) -> Places:
     """For each answer the place of its sample in the table of samples."""
-    from pyarrow import compute
-
     names, asked = (
         arrow_table(path, ["sample"]).column("sample").combine_chunks()
         for path in (samples, answers)

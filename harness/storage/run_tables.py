@@ -176,7 +176,6 @@ class RunTables:
     @property
     def files(self) -> dict[str, BufferedRandom]:
         """The whole file of each table; nothing can be added after that."""
-        self._seen.clear()
         return {name: table.file for name, table in self._files.items()}
 
     @property

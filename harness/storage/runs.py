@@ -4,15 +4,14 @@ Equal inputs give equal bytes. A file that was changed since it was written is n
 """
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from hashlib import file_digest, sha256
 from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,6 +27,9 @@ from harness.storage.read_tables import places_of, read_records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
+
+if TYPE_CHECKING:
+    from harness.storage.ledger import Ledger
 
 RUN, SCORES, SUMS = "run.json", "scores.csv", "SHA256SUMS"
 SAMPLES, ANSWERS, VERDICTS = (f"{table}.parquet" for table in STORED)
@@ -401,29 +403,26 @@ class StoredRows(Iterable[SampleRecord]):
         """The records at the wanted places, without prompts; in brief, with texts and values."""
         return read_records(self._folder.path, self.places, is_wanted, is_brief=is_brief)
 
-    def prompted(self, rows: Iterable[SampleRecord]) -> Iterator[SampleRecord]:
-        """Some of the records with the prompts of their steps, as far as the ledger has them."""
+    def prompted(
+        self, rows: Iterable[SampleRecord], ledgers: "Callable[[Path], Ledger] | None" = None
+    ) -> Iterator[SampleRecord]:
+        """Some of the records with the prompts of their steps, as far as the ledger has them.
+
+        `ledgers` opens the ledger in a folder: for many runs, each once.
+        """
+        from harness.storage.ledger import Ledger
+
         path, left = self._folder.path, iter(rows)
         if len(path.parents) < 4:
             yield from left
             return
-        ledger = _ledger(path.parents[3] / "calls" / path.parent.name)
+        ledger = (ledgers or Ledger)(path.parents[3] / "calls" / path.parent.name)
         while some := list(islice(left, _CHUNK)):
             asked = ledger.asked([step.key for row in some for step in row.steps])
             for row in some:
-                steps = [
-                    replace(step, messages=asked[step.key].messages) if step.key in asked else step
-                    for step in row.steps
-                ]
+                known = ((step, asked.get(step.key)) for step in row.steps)
+                steps = (replace(s, messages=one.messages) if one else s for s, one in known)
                 yield replace(row, steps=tuple(steps))
-
-
-@cache
-def _ledger(folder: Path) -> Any:  # noqa: ANN401 - a Ledger, whose numpy few commands need
-    """The ledger of a folder, which many runs of a page may share."""
-    from harness.storage.ledger import Ledger
-
-    return Ledger(folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ def _constant(own: Mapping[str, Row], clusters: int) -> str | None:
     # On one text the difference of both accuracies is 1 if a rarer kind is named rightly, and -1 if
     # the most common one is not. Its mean is normal, with no more independent texts than clusters.
     most = max(kinds, key=lambda name: kinds[name].n)
-    right = {n: abs((n == FALSE_ALARMS) - _known(row)) for n, row in kinds.items()}
+    right = {n: 1 - _known(r) if n == FALSE_ALARMS else _known(r) for n, r in kinds.items()}
     gained = sum(row.n * right[name] for name, row in kinds.items() if name != most)
     lost, total = kinds[most].n * (1 - right[most]), sum(row.n for row in kinds.values())
     mean = (gained - lost) / total

@@ -77,8 +77,9 @@ class PageParts:
     `places_of` has each text with its place; `runs` are facts for the script; `prompts` are lists
     of messages, each its role and its lines; `calls` has the step and prompt of each judge's call,
     None where the ledger does not have it. Of each run `cut` has how many answers ended at their
-    token limit, of how many; `called` is its tag and day, `compared` reads its verdicts. `whys` are
-    what is behind numbers, `chosen` lists of samples that numbers name.
+    token limit, of how many; `called` is its tag and day, `compared` reads its verdicts. `ledgers`
+    opens that of a folder, once. `whys` are what is behind numbers, `chosen` lists of samples that
+    numbers name.
     """
 
     scores: DataFrame
@@ -86,6 +87,7 @@ class PageParts:
     called: Sequence[str] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
     compared: Callable[[int], ComparedRun] = NotImplemented
+    ledgers: Callable[[Path], Ledger] = field(default_factory=lambda: cache(Ledger))
     title: str = ""
     sections: Sequence[PageSection] = ()
     calls: Sequence[tuple[int, int] | None] = ()
@@ -140,7 +142,7 @@ class PageParts:
         asked = {
             key: request
             for folder, keys in self.wanted.items()
-            for key, request in Ledger(folder).asked(keys).items()
+            for key, request in self.ledgers(folder).asked(keys).items()
         }
         # In the order of the verdicts: a ledger's own order is that of arrival.
         self.calls = [
@@ -190,7 +192,7 @@ def _collect(made: PageParts, run: int, folder: RunFolder, answers: int, calls: 
     names = arrow_table(files["samples"], ["sample"]).column("sample").chunks
     lots = (int(digest(name)[:_LOT], 16) for part in names for name in part.to_pylist())
     is_shown = np.fromiter((lot < bound for lot in lots), bool)[rows.places]
-    records = rows.prompted(rows.at(is_shown))
+    records = rows.prompted(rows.at(is_shown), made.ledgers)
     shown = [msgspec.json.encode(_item(made, run, row, calls)) for row in records]
     if len(shown) < len(rows):
         made.notes.append(
