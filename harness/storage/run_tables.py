@@ -207,9 +207,9 @@ def _of_samples(samples: Sequence[Sample]) -> Values:
     found = {"sample": [s.id for s in samples], **_same("cluster group gold", samples)}
     for name, column in _same("choices flags", samples).items():
         found[name] = [list(cells) or None for cells in column]
-    for name in sorted({name for s in samples for name in s.fields}):
+    for name in dict.fromkeys(name for s in samples for name in s.fields):
         found[FIELD + name] = [s.fields.get(name) for s in samples]
-    for name in sorted({name for s in samples for name in s.references}):
+    for name in dict.fromkeys(name for s in samples for name in s.references):
         known = (s.references.get(name) for s in samples)
         found[REFERENCE + name] = [None if texts is None else list(texts) for texts in known]
     return found

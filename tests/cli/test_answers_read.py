@@ -30,6 +30,7 @@ def judged(toy: Toy) -> Toy:
     for place, row in enumerate(rows):
         row["cluster"] = f"d{place // 2}"
         row["fields"] |= {"before": "It was ", "emphasis": f"Rosa {place}", "after": ", I think."}
+        row["fields"] |= {"aside": "Then."}
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     toy.edit("prompts/toy/base.user.j2", "{{ story }}", "{{ story }} {{ before }}{{ emphasis }}")
     for model in ("oracle", "literal"):
@@ -98,6 +99,8 @@ def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:
     literal = frame[frame["model"] == "literal"]
     assert len(literal) == 12
     assert literal["expected"].iloc[0] == "yes 0"
+    texts = [line.split(":")[0] for line in literal["item"].iloc[0].splitlines()]
+    assert texts == ["story", "aside", "turn"]  # as in the data: not by the alphabet
     assert literal["reason_near"].isna().all()
     assert frame.groupby("model")["value_near"].mean().to_dict() == {"literal": 0.0, "oracle": 1.0}
 
