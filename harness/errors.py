@@ -1,9 +1,13 @@
 """The errors that a user can mend (a message names fact, value and remedy), and the exit codes."""
 
 import difflib
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Final
 
 MOST_NAMES = 20
+LEFT_OUT: Final[Mapping[str, object]] = {"is_once": True, "is_missing": True}
+"""The `extra` of a warning of what is left out: shown once, and the exit code is not DONE."""
 
 
 class HarnessError(Exception):

@@ -25,7 +25,7 @@ from harness.present.figures.named import FigureOptions, figure_of
 from harness.present.page.page import REPORT, write_page
 from harness.specs.layouts import LayoutSpec
 from harness.stats.agreement import Scale
-from harness.storage.find_runs import find_run, find_runs, run_folders
+from harness.storage.find_runs import find_run, find_runs, run_folders, shown_runs, without_earlier
 from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of
 from harness.workspace import Workspace
 
@@ -206,7 +206,7 @@ def load_runs(
     folders = [RunFolder(path)] if (path / "run.json").is_file() else run_folders(path)
     if not path.is_dir():
         raise SpecError(f"results folder {path}: no such folder; evaluate something first")
-    folders = folders if name is None else [find_run(path, name)]
+    folders = without_earlier(folders) if name is None else [find_run(path, name)]
     opened = _opened(workspace)
     spaces = [replace(opened, results=folder.results(opened.results)) for folder in folders]
     return [*map(EvaluatedRun, spaces, folders)]
@@ -344,12 +344,11 @@ def _opened(workspace: Workspace | None) -> Workspace:
 
 def _folders(runs: Runs | None, results: str | Path) -> list[RunFolder]:
     if runs is None:
-        return run_folders(Path(results))
-    found = [
-        [one._folder] if isinstance(one, EvaluatedRun) else find_runs(Path(results), [one])
-        for one in _names(runs, "runs")
-    ]
-    return [folder for folders in found for folder in folders]
+        return shown_runs(Path(results))
+    found = list[RunFolder]()
+    for one in _names(runs, "runs"):
+        found += [one._folder] if isinstance(one, EvaluatedRun) else find_runs(Path(results), [one])
+    return without_earlier(found)
 
 
 def _scores(rows: Iterable[ScoreRow]) -> DataFrame:

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -124,7 +123,7 @@ class Workspace:
             batches = BatchModel(server, files=files, progress=self.progress)
             return replace(client, model=batches, is_batch=True)
         if waiting:
-            _warn_once(
+            self._warn(
                 f"model {model.name}: {len(waiting)} batches with {sum(map(len, waiting))} "
                 "requests were handed in and not collected; the command that did so collects "
                 "them, with --batch"
@@ -297,11 +296,6 @@ class DataSource:
     def tables(self) -> tuple[Path, ...]:
         """The files of a table; none where no table is read."""
         return self.files if self.table else ()
-
-
-@cache
-def _warn_once(message: str) -> None:
-    _log.warning("%s", message)
 
 
 def _are_those(files: Sequence[Path], entry: DataEntry) -> bool:

@@ -108,14 +108,14 @@ COMMANDS = {name: place for name, (place, _) in {**TOP, **BELOW}.items() if plac
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
-    logging.basicConfig(handlers=[Messages()], force=True)
+    logging.basicConfig(handlers=[messages := Messages()], force=True)
     if arguments is None:  # the process is ours
         gc.set_threshold(50_000, 20, 10)  # a run makes many records, hardly any in cycles
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own keeps what is freed
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
-    return code
+    return code or ExitCode.of(messages.has_missing)
 
 
 def _run(words: list[str]) -> object:

@@ -13,13 +13,7 @@ import numpy as np
 
 from harness.analysis.boards import ranked, views
 from harness.analysis.boards.ranked import RANKING, RATES
-from harness.analysis.boards.scores import (
-    alarms,
-    board_scores,
-    board_text,
-    headlines,
-    judge_fitness,
-)
+from harness.analysis.boards.scores import alarms, board_text, headlines, judge_fitness
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
@@ -27,9 +21,9 @@ from harness.lazy import DataFrame, pandas
 from harness.present import screen
 from harness.present.screen import cell, folded, say, show, usd, warn
 from harness.storage.files import write_whole
-from harness.storage.find_runs import data_words, find_runs, run_folders
+from harness.storage.find_runs import data_words, shown_runs
 from harness.storage.frames import Row, plain_rows
-from harness.storage.runs import RunFile, RunFolder, ScoreRow, table_text
+from harness.storage.runs import RunFile, RunFolder
 
 MOST_MODELS, MOST_VARIANTS, MOST_ALARMS = 12, 5, 2
 """What a screen of 80 x 24 has room for; --all prints the rest."""
@@ -69,27 +63,25 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     that all models have. Models of one group are not all significantly different. Controls have no
     rank. The file has all boards. With RUNs these alone are ranked, and no file is written.
     """
-    named = find_runs(results, choice.runs or ())
-    if not (folders := named or run_folders(results)):
+    if not (folders := shown_runs(results, choice.runs or ())):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    is_every = choice.has_metrics
-    scores, boards, verdicts = ranked.leaderboard(folders, is_every=is_every)
-    lost, rows = scores.attrs["lost"], ranked.board_rows(scores, boards, is_every=is_every)
+    scores, boards, verdicts = ranked.leaderboard(folders, is_every=choice.has_metrics)
+    rows = ranked.board_rows(scores, boards, is_every=choice.has_metrics)
     table = results / "leaderboard.csv"
-    if not named:
+    if not choice.runs:
         write_whole(table, board_text(rows).encode())
     asked = choice.of(scores)
     if is_json:
         screen.show_json(plain_rows(rows[rows["signature"].isin(asked["signature"])]))
-        return ExitCode.of(lost)
+        return ExitCode.DONE
     boards = boards[boards["signature"].isin(asked["signature"])]
     left = _put_boards(boards, folders, is_all=choice.is_all)
     _warn_of_judges(boards, verdicts)
-    _warn_of_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
-    wrote = "" if named else f"wrote {len(rows)} rows to {table}"
+    warn_of_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
+    wrote = "" if choice.runs else f"wrote {len(rows)} rows to {table}"
     rest = f"--all prints {' and '.join(left)}" if left else ""
     say("; ".join(filter(None, (wrote, rest))), is_prose=True)
-    return ExitCode.of(lost)
+    return ExitCode.DONE
 
 
 def put_joint_boards(folders: Sequence[RunFolder]) -> None:
@@ -97,14 +89,9 @@ def put_joint_boards(folders: Sequence[RunFolder]) -> None:
     scores, boards, verdicts = ranked.leaderboard(folders)
     left = _put_boards(boards, folders, has_tasks=True)
     _warn_of_judges(boards, verdicts)
-    _warn_of_alarms(scores)
+    warn_of_alarms(scores)
     if left:
         say(f"harness leaderboard --all prints {' and '.join(left)}\n", is_prose=True)
-
-
-def warn_of_run(rows: Sequence[ScoreRow]) -> None:
-    """Warn of the alarms of one run's scores."""
-    _warn_of_alarms(board_scores({"": table_text(rows)}))
 
 
 def _put_boards(
@@ -255,7 +242,7 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
+def warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
     """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
     found, names = alarms(scores), ["model", "task", "variant"]
     runs = headlines(scores)[[*names, "data", "limit"]].drop_duplicates()

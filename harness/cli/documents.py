@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.cli import options
@@ -12,8 +13,7 @@ from harness.present.page.page import REPORT, PageServer, write_page
 from harness.present.screen import say, show_json, show_rows, warn
 from harness.specs.layouts import LayoutSpec
 from harness.storage.files import refuse_source
-from harness.storage.find_runs import find_runs, run_folders
-from harness.storage.runs import RunFolder
+from harness.storage.find_runs import find_runs, run_folders, shown_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +143,7 @@ def report(choice: PageChoice, results: Results = RESULTS) -> int:
       harness report -o report.html
       harness report --serve
     """
-
-    def folders() -> list[RunFolder]:
-        return find_runs(results, choice.runs or ()) or run_folders(results)
-
+    folders = partial(shown_runs, results, choice.runs or ())
     if choice.serve and choice.out is not None:
         raise SpecError("--serve writes no file: leave -o out")
     if choice.serve:
@@ -160,6 +157,5 @@ def report(choice: PageChoice, results: Results = RESULTS) -> int:
     data, size = write_page(folders(), results, path, answers=choice.answers)
     for note in data.notes:
         warn(note)
-    megabytes = f"{size / 2**20:.1f} MB"
-    say(f"wrote {len(data.runs)} runs, {megabytes}, to {path}; open it in a browser")
+    say(f"wrote {len(data.runs)} runs, {size / 2**20:.1f} MB, to {path}; open it in a browser")
     return ExitCode.DONE

@@ -8,7 +8,7 @@ from textwrap import fill
 from harness.cli.options import ExitCode
 from harness.errors import StoreError
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.storage.find_runs import find_runs, run_facts, run_folders
+from harness.storage.find_runs import find_runs, run_facts, run_folders, shortest
 from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
@@ -31,11 +31,9 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
             file = folder.read()
             tasks.setdefault(file.run.task, []).append((folder, file))
         except (StoreError, ValueError, KeyError):
-            say(f"{folder.path}  damaged; repeat the run to rebuild it")
-    digests = [folder.path.name for runs in tasks.values() for folder, _ in runs]
-    longest = max(map(len, digests), default=SHORTEST)
-    counts = range(SHORTEST, longest)
-    short = next((n for n in counts if len({d[:n] for d in digests}) == len(digests)), longest)
+            fact = "of an earlier version" if folder.is_earlier else "damaged"
+            say(f"{folder.path}  {fact}; repeat the run to rebuild it")
+    short = shortest((folder for runs in tasks.values() for folder, _ in runs), SHORTEST)
     for task, runs in tasks.items():
         _put_task(task, runs, short)
     if not found:

@@ -24,7 +24,7 @@ from harness.present.document import form as filled_form
 from harness.present.screen import folded, say, show, show_json, warn
 from harness.stats.agreement import Scale
 from harness.storage.files import refuse_source, write_new, write_whole
-from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.find_runs import find_runs, shown_runs
 from harness.storage.frames import frame_csv, plain_rows, records
 from harness.storage.tables import column_of, read_input
 
@@ -81,7 +81,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         if not (ratings.task == task).any():
             raise DataError(f"{choice.ratings}: no rating of task {task!r}; correct --task")
     ratings = ratings[ratings.task.isin(tasks or ratings.task)]
-    found, rated = [], [*panels(ratings, run_folders(results), query)]
+    found, rated = [], [*panels(ratings, shown_runs(results), query)]
     for panel in rated:
         found.append(agreement(panel, settings))
         if not is_json:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from harness.cli.boards import warn_of_run
+from harness.analysis.boards.scores import board_scores
+from harness.cli.boards import warn_of_alarms
 from harness.cli.options import ExitCode
 from harness.judges.custom import JudgeLabel
 from harness.parts import Reason
@@ -13,7 +14,7 @@ from harness.pipeline.execute import RunResult
 from harness.pipeline.score import ALL, headlines
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
 from harness.specs.models import CLASSIFIERS
-from harness.storage.runs import Costs, MissingCount, RunFile, ScoreRow
+from harness.storage.runs import Costs, MissingCount, RunFile, ScoreRow, table_text
 from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
@@ -44,7 +45,7 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
         show_json(facts_of(done))
         return ExitCode.of(done.missing)
     put_scores(file, done.scores)
-    warn_of_run(done.scores)
+    warn_of_alarms(board_scores({"": table_text(done.scores)}))
     if (line := cost_line(file.costs, unpaid_parts(file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")

@@ -126,10 +126,12 @@ class Messages(logging.Handler):
         super().__init__()
         self.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
         self._shown: set[str] = set()
+        self.has_missing = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record."""
         text = self.format(record)
+        self.has_missing |= hasattr(record, "is_missing")
         if record.name.startswith(self.once) or hasattr(record, "is_once"):
             if text in self._shown:
                 return

@@ -1,12 +1,15 @@
 """Names of runs to their folders, and how runs differ."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
-from harness.errors import StoreError, did_you_mean
-from harness.storage.runs import RunFile, RunFolder
+from harness.errors import LEFT_OUT, StoreError, did_you_mean
+from harness.storage.runs import EARLIER, RunFile, RunFolder
 
+_log = logging.getLogger(__name__)
 _MOST_LISTED = 20
 LAST = "@last"
 """The name of the run that was written last."""
@@ -63,23 +66,25 @@ def _meant(results: Path, name: str) -> list[RunFolder]:
 
 
 def _several(name: str, found: Sequence[RunFolder]) -> StoreError:
-    facts: dict[Path, str] = {}
+    facts = [""] * len(found)
     with suppress(StoreError):  # a damaged one is listed too
-        facts_of = run_differences([folder.read() for folder in found])
-        facts = {folder.path: own for folder, own in zip(found, facts_of, strict=True)}
-    digests = {folder.path.name for folder in found}
-    counts = range(4, 64)  # how many characters make all digests different
-    count = next(n for n in counts if len({one[:n] for one in digests}) == len(digests))
+        facts = run_differences([folder.read() for folder in found])
     verb = "means" if "@" in name or "/" in name else "begins"
     lines = [
         f"{name!r} {verb} {len(found)} runs, give more of one: TASK/MODEL@DIGEST, here "
-        f"{found[0].place}@{found[0].path.name[:count]}, TASK/MODEL@TAG, or a path"
+        f"{found[0].place}@{found[0].path.name[: shortest(found, 4)]}, TASK/MODEL@TAG, or a path"
     ]
-    for folder in found[:_MOST_LISTED]:
-        own = [f"@{folder.tag}" if folder.tag else "", facts.get(folder.path, "")]
+    for folder, fact in [*zip(found, facts, strict=True)][:_MOST_LISTED]:
+        own = [f"@{folder.tag}" if folder.tag else "", fact]
         lines.append(": ".join(filter(None, (f"  {folder.path}", ", ".join(filter(None, own))))))
     more = len(found) - _MOST_LISTED
     return StoreError("\n".join(lines) + (f"\n  and {more} more" if more > 0 else ""))
+
+
+def shortest(folders: Iterable[RunFolder], least: int) -> int:
+    """How many first characters of their digests make some runs differ; at least so many."""
+    digests = {folder.path.name for folder in folders}
+    return next(n for n in count(least) if len({one[:n] for one in digests}) == len(digests))
 
 
 def run_facts(file: RunFile) -> dict[str, str]:
@@ -131,6 +136,21 @@ def run_differences(files: Sequence[RunFile]) -> list[str]:
 def run_folders(results: str | Path) -> list[RunFolder]:
     """Every run folder below a results folder, in the order of their paths."""
     return [RunFolder(path.parent) for path in sorted(Path(results).glob("runs/*/*/*/run.json"))]
+
+
+def shown_runs(results: Path, names: Iterable[str] = ()) -> list[RunFolder]:
+    """The runs that names mean, else all, but for what `without_earlier` leaves out."""
+    return without_earlier(find_runs(results, names) or run_folders(results))
+
+
+def without_earlier(folders: Sequence[RunFolder]) -> list[RunFolder]:
+    """The runs that this version wrote, after one warning of all others; StoreError without any."""
+    if lost := [folder for folder in folders if folder.is_earlier]:
+        if len(lost) == len(folders):
+            lost[0].read()  # raises the error
+        words = f"%d of %d runs are left out, such as %s: {EARLIER}"
+        _log.warning(words, len(lost), len(folders), lost[0].path, extra=LEFT_OUT)
+    return [folder for folder in folders if folder not in lost]
 
 
 def task_folders(folders: Iterable[RunFolder], task: str) -> list[RunFolder]:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 RUN, SCORES, SUMS = "run.json", "scores.csv", "SHA256SUMS"
 SAMPLES, ANSWERS, VERDICTS = (f"{table}.parquet" for table in STORED)
 NAMES = (SAMPLES, ANSWERS, VERDICTS, RUN, SCORES)
+EARLIER = (
+    "an earlier version of the program wrote this run; the same command makes it again from the "
+    "stored calls, without a call"
+)
 _CHUNK = 1_000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -275,12 +279,14 @@ class RunFolder:
         self.check_sum(RUN, sha256(data).hexdigest())
         return file
 
+    @property
+    def is_earlier(self) -> bool:
+        """Whether an earlier version of the program wrote this run."""
+        return (self.path / "samples.jsonl").exists() and not (self.path / ANSWERS).exists()
+
     def _refuse_earlier(self) -> None:
-        if (self.path / "samples.jsonl").exists() and not (self.path / ANSWERS).exists():
-            raise StoreError(
-                f"{self.path}: an earlier version of the program wrote this run; the same command "
-                "makes it again from the stored calls, without a call"
-            )
+        if self.is_earlier:
+            raise StoreError(f"{self.path}: {EARLIER}")
 
     def read_rows(self, *, with_prompts: bool = False) -> list[SampleRecord]:
         """What was asked, answered and judged, in the order of the plan."""

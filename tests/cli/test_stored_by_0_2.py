@@ -1,4 +1,4 @@
-"""Results that version 0.2 wrote: refused in one sentence, and made again from the stored calls."""
+"""Results that version 0.2 wrote: refused or left out, and made again from the stored calls."""
 
 from pathlib import Path
 from shutil import copytree
@@ -6,7 +6,9 @@ from shutil import copytree
 import pytest
 from support.toy import Lines
 
+import harness as ph
 from harness.cli import main
+from harness.errors import StoreError
 from harness.pipeline.score import all_scores
 from harness.storage.find_runs import run_folders
 
@@ -34,6 +36,41 @@ def test_a_run_of_an_earlier_version_is_refused_with_the_remedy(
 
     said = " ".join(capsys.readouterr().err.split())
     assert "an earlier version of the program wrote this run; the same command makes it" in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["leaderboard", "report", "table", "plot forest -o OUT.svg", "agree --ratings OUT.csv"],
+)
+def test_runs_of_an_earlier_version_are_left_out_after_one_warning(
+    results: Path, capsys: Lines, command: str
+) -> None:
+    [old] = run_folders(results)
+    copytree(old.path, old.path.with_name("0" * 16))
+    assert main([*RUN, "--model", "oracle", "--results", str(results)]) == 0
+    [run] = ph.load_runs(results)
+    rated = "".join(f"{run.task},{run.items.sample_id[0]},oracle,{n},1,base\n" for n in range(2))
+    (results / "out.csv").write_text(f"task,sample_id,model,rater,value,scale\n{rated}", "utf-8")
+    words = command.replace("OUT", str(results / "out")).split()
+    capsys.readouterr()
+
+    assert main([*words, "--results", str(results)]) == 1
+
+    err = " ".join(capsys.readouterr().err.split())
+    assert err.count("an earlier version of the program wrote this run; the same command") == 1
+    assert f"WARNING: 2 of 3 runs are left out, such as {old.path.with_name('0' * 16)}: " in err
+
+
+def test_the_library_leaves_out_runs_of_an_earlier_version(results: Path, capsys: Lines) -> None:
+    with pytest.raises(StoreError, match="an earlier version of the program wrote this run"):
+        ph.leaderboard(results=results)
+    assert main([*RUN, "--model", "oracle", "--results", str(results)]) == 0
+
+    capsys.readouterr()
+    [run] = ph.load_runs(results)
+
+    assert {*ph.items(results=results).model} == {run.model} == {"oracle"}
+    assert capsys.readouterr().err.count("1 of 2 runs are left out") == 1
 
 
 def test_the_same_command_makes_the_run_again_without_a_call(results: Path, capsys: Lines) -> None:

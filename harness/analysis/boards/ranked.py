@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.analysis.boards import scores as scores_of
 from harness.analysis.boards.scores import constant_runs
-from harness.errors import StoreError
+from harness.errors import LEFT_OUT, StoreError
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
@@ -148,25 +148,23 @@ def leaderboard(
 ) -> tuple[DataFrame, DataFrame, DataFrame]:
     """The scores of some runs (stored ones, or every one), their standings, and their verdicts.
 
-    Left out, after a warning, and named in `lost` of the scores' `attrs`, are runs without scores,
-    and those that are to be ranked with others and whose verdicts are damaged.
+    Left out, after a warning, are runs without scores, and those that are to be ranked with others
+    and whose verdicts are damaged.
     """
-    texts = {
-        folder.path.name: scores_of.score_text(folder, is_every=is_every) for folder in folders
-    }
-    scores, kept = scores_of.board_scores(texts), [*folders]
+    texts = {one.path.name: scores_of.score_text(one, is_every=is_every) for one in folders}
+    scores = scores_of.board_scores(texts)
     try:
-        verdicts = verdicts_of(kept, scores)
+        verdicts = verdicts_of(folders, scores)
     except StoreError:
         for folder in folders:
             try:
                 verdicts_of([folder], scores)
             except StoreError as error:
-                _log.warning("%s: the run is left out", error)
-                kept.remove(folder)
+                _log.warning("%s: the run is left out", error, extra=LEFT_OUT)
                 texts[folder.path.name] = None
         scores = scores_of.board_scores(texts)
-        verdicts = verdicts_of(kept, scores)
+        verdicts = verdicts_of(folders, scores)
+    scores_of.warn_of_changed(folders, texts)
     return scores, standings(scores, verdicts), verdicts
 
 

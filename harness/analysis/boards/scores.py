@@ -2,14 +2,14 @@
 
 import csv
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import StringIO
 from math import comb, sqrt
 from typing import Any
 
 import numpy as np
 
-from harness.errors import HarnessError, StoreError
+from harness.errors import LEFT_OUT, HarnessError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
@@ -47,22 +47,25 @@ def score_text(folder: RunFolder, *, is_every: bool = False) -> str | None:
     They are computed from its verdicts if scores.csv has changed. None, after a warning, if the
     verdicts have changed as well.
     """
-    changed = [folder.path / name for name in folder.changed() if name != SCORES]
     try:
-        text = table_text(all_scores(folder)) if is_every else folder.scores_text()
+        return table_text(all_scores(folder)) if is_every else folder.scores_text()
     except StoreError as error:
         fact = str(error).partition(";")[0]
-        try:
-            text = table_text(rows_of(folder.read(), folder.tables(), is_every=is_every))
-        except HarnessError as other:
-            _log.warning("%s; %s: the run is left out", fact, other)
-            return None
-        _log.warning("%s; its scores are computed from its verdicts", fact)
-        return text
-    words = "changed since it was written; its stored scores are shown; repeat the run"
-    for path in changed:
-        _log.warning("%s: %s", path, words)
+    try:
+        text = table_text(rows_of(folder.read(), folder.tables(), is_every=is_every))
+    except HarnessError as error:
+        _log.warning("%s: the run is left out", error, extra=LEFT_OUT)
+        return None
+    _log.warning("%s; its scores are computed from its verdicts", fact)
     return text
+
+
+def warn_of_changed(folders: Iterable[RunFolder], texts: Mapping[str, str | None]) -> None:
+    """Warn of each changed file of the runs that have a text, which is of their whole scores."""
+    words = "%s: changed since it was written; its stored scores are shown; repeat the run"
+    for folder in (folder for folder in folders if texts[folder.path.name] is not None):
+        for name in (name for name in folder.changed() if name != SCORES):
+            _log.warning(words, folder.path / name)
 
 
 def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
@@ -70,7 +73,7 @@ def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
 
     The columns are those of scores.csv, then `run`, `missing` (the sum over reasons), and what the
     signature says: `tested` is the model with its version, `recipe` all but the model (rows of one
-    recipe share a board), `alike` what headlines share. `attrs` has `lost`: runs without a text.
+    recipe share a board), `alike` what headlines share. Runs without a text have no scores.
     """
     known = {run: text.partition("\n")[2] for run, text in texts.items() if text}
     kinds: dict[str, Any] = dict.fromkeys(COLUMNS, "category")
@@ -92,9 +95,7 @@ def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
     signatures = frame["signature"].cat
     facts = pandas.DataFrame(map(_facts, signatures.categories), columns=["signature", *_FACTS])
     facts = facts.astype("category").take(signatures.codes).set_axis(frame.index)
-    found = pandas.concat([frame.drop(columns="signature"), facts], axis=1)
-    found.attrs["lost"] = [run for run, text in texts.items() if text is None]
-    return found
+    return pandas.concat([frame.drop(columns="signature"), facts], axis=1)
 
 
 def _facts(text: str) -> tuple[str, ...]:

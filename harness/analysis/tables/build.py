@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack, get_args
 
 from msgspec import structs, to_builtins
 
-from harness.analysis.boards.scores import board_scores, score_text
+from harness.analysis.boards.scores import board_scores, score_text, warn_of_changed
 from harness.analysis.tables import sources
 from harness.analysis.tables.facts import ranks_of, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
@@ -18,7 +18,7 @@ from harness.lazy import pandas
 from harness.specs import layouts
 from harness.specs.layouts import FilesLayout, LayoutSpec, RunsLayout
 from harness.specs.schema import load_spec
-from harness.storage.find_runs import data_words, is_trial
+from harness.storage.find_runs import data_words, is_trial, without_earlier
 from harness.storage.runs import RunFolder
 
 
@@ -72,9 +72,10 @@ def adapted(layout: LayoutSpec | None, **changes: Unpack[Changes]) -> LayoutSpec
 
 def build(layout: LayoutSpec, given: TableInput) -> list[PaperTable]:
     """The tables of a layout. Raises HarnessError where what it needs is not there."""
-    if isinstance(layout, RunsLayout) and "statistic" not in layout.axes:
-        return _of_runs(layout, given)
     if isinstance(layout, RunsLayout):
+        given = replace(given, folders=without_earlier(given.folders))
+        if "statistic" not in layout.axes:
+            return _of_runs(layout, given)
         rated = _people(given, has_statistics=True)
         note = " ".join(filter(None, (layout.note, *sources.rated_notes(rated))))
         return paper_tables(sources.agreement_facts(rated), structs.replace(layout, note=note))
@@ -95,7 +96,9 @@ def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
     if not given.folders:
         raise StoreError("no runs for the table; `harness run` makes one, or see --results")
     is_every = bool({*layout.axes, *layout.where} & {"metric", "group"})
-    scores = board_scores({f.path.name: score_text(f, is_every=is_every) for f in given.folders})
+    texts = {one.path.name: score_text(one, is_every=is_every) for one in given.folders}
+    scores = board_scores(texts)
+    warn_of_changed(given.folders, texts)
     extra = None
     if given.ratings is not None and (layout.people or layout.agreement):
         rated = _people(given, has_statistics=bool(layout.agreement))

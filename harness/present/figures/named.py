@@ -32,7 +32,7 @@ from harness.specs.implicitness import (
     MiniLMSpec,
     SentenceTransformerSpec,
 )
-from harness.storage.find_runs import find_runs, run_folders
+from harness.storage.find_runs import shown_runs
 from harness.storage.runs import RunFolder
 from harness.storage.tables import TEXT, Table, column_of, read_any
 from harness.workspace import Workspace
@@ -83,8 +83,7 @@ class Inputs:
     def folders(self) -> list[RunFolder]:
         """The runs that are named, else all, of the tasks that were chosen."""
         results, tasks = self.workspace.results, self.choice.tasks
-        found = find_runs(results, self.given) or run_folders(results)
-        if not found:
+        if not (found := shown_runs(results, self.given)):
             raise StoreError(f"no run below {results}/runs; `harness run` makes one")
         return [one for one in found if not tasks or one.read().run.task in tasks]
 

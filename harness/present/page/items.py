@@ -82,7 +82,7 @@ class PageParts:
     numbers name.
     """
 
-    scores: DataFrame
+    scores: DataFrame = field(init=False)
     files: Sequence[RunFile] = ()
     called: Sequence[str] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
@@ -163,15 +163,12 @@ class PageParts:
         return self.prompts.setdefault(made, len(self.prompts))
 
 
-def collect_items(
-    folders: Sequence[RunFolder], results: Path, answers: int, scores: DataFrame
-) -> PageParts:
+def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> PageParts:
     """The items of some runs, and what their tables are made of; about `answers` items a run."""
     days = [datetime.fromtimestamp(folder.written, UTC).date().isoformat() for folder in folders]
     tags = [f"@{folder.tag}" if folder.tag else "" for folder in folders]
     files = [folder.read() for folder in folders]
     made = PageParts(
-        scores,
         files,
         [f"{tag}, {day}" if tag else day for tag, day in zip(tags, days, strict=True)],
         {folder.path.name: place for place, folder in enumerate(folders)},

@@ -72,8 +72,8 @@ def page_data(
         raise SpecError(f"--answers {answers}: give 1 or more")
     if not folders:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    rows, boards, verdicts = leaderboard(folders)
-    made = collect_items(folders, results, answers, rows)
+    made = collect_items(folders, results, answers)
+    made.scores, boards, verdicts = leaderboard(folders)
     ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
     alarms = [*tables.alarms(made, judge_fitness(boards, verdicts))]
     made.sections = _sections(made, ordered, alarms)
