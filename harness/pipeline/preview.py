@@ -4,7 +4,7 @@ Where a prompt shows an answer that is not there yet, a stand-in takes its place
 shortest and once at its longest. A call that two cells share is counted once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
@@ -94,8 +94,16 @@ def planned_requests(plan: Plan, cell: PlannedResponse) -> list[Request]:
     return [longest for longest, _ in requests_of(preview(plan, None, [cell])[0])]
 
 
-def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
-    """Every call of a run, or of judges that are to read a stored one, in chunks."""
+def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[tuple[CachedClient, list[Asked]]]:
+    """Every call of a run, or of judges that are to read a stored one: by its client, in chunks."""
+    for asked in _call_chunks(plan):
+        found: dict[int, list[Asked]] = {}
+        for one in asked:
+            found.setdefault(id(one.client), []).append(one)
+        yield from ((own[0].client, own) for own in found.values())
+
+
+def _call_chunks(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
     asking = [(setup, setup.client) for setup in plan.judges if setup.client is not None]
     if isinstance(plan, JudgePlan):
         for records in chunks(plan.records, MOST_HELD) if asking else ():
@@ -128,14 +136,6 @@ def planned_calls(plan: RunPlan | JudgePlan) -> Iterator[list[Asked]]:
         ]
 
 
-def by_client(asked: Iterable[Asked]) -> list[tuple[CachedClient, list[Asked]]]:
-    """Some calls by the client that makes them."""
-    found: dict[int, tuple[CachedClient, list[Asked]]] = {}
-    for one in asked:
-        found.setdefault(id(one.client), (one.client, []))[1].append(one)
-    return list(found.values())
-
-
 def budget_of(plan: RunPlan | JudgePlan) -> Budget | None:
     """The budget of the calls of a run or of judges; None without one."""
     return next((one.terms.budget for one in plan.clients if one.terms.budget), None)
@@ -143,9 +143,8 @@ def budget_of(plan: RunPlan | JudgePlan) -> Budget | None:
 
 def charge_stored(plan: RunPlan | JudgePlan) -> None:
     """Count all that is stored of a run against the budget before its first new call."""
-    for asked in planned_calls(plan) if budget_of(plan) else ():
-        for client, own in by_client(asked):
-            client.count([one.longest for one in own])
+    for client, asked in planned_calls(plan) if budget_of(plan) else ():
+        client.count([one.longest for one in asked])
 
 
 def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> DataFrame:
@@ -164,9 +163,8 @@ def dry_run(plan: RunPlan | JudgePlan, seen: set[str]) -> DataFrame:
         none = dict.fromkeys(COUNTS, 0) | dict.fromkeys(USD, usd)
         kinds = [_kind(plan.client, run.task, *pair) | none for pair in steps]
         parts = [pandas.DataFrame(kinds, columns=CALLS)]
-    for asked in planned_calls(plan):
-        for client, own in by_client(asked):
-            parts.append(_summed(pandas.DataFrame(_counted(client, own, seen), columns=CALLS)))
+    for client, asked in planned_calls(plan):
+        parts.append(_summed(pandas.DataFrame(_counted(client, asked, seen), columns=CALLS)))
     return _summed(pandas.concat(parts)) if parts else pandas.DataFrame(columns=CALLS)
 
 

@@ -236,6 +236,18 @@ def test_a_merge_that_misses_calls_writes_nothing(
     assert files(toy) == {}
 
 
+def test_a_merge_names_the_shard_that_has_all_missing_calls(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
+    given = ("--task", "quiz", "--model", "alpha", "--answers", "written")
+    for number in (1, 3):
+        toy.main("run", *given, "--shard", f"{number}/3")
+
+    assert toy.main("merge", *given) == 2
+
+    assert "24 calls are not stored (24 of quiz, alpha): run shard 2/3," in capsys.readouterr().err
+
+
 def test_a_shard_of_judges_reads_a_part_of_a_stored_run(toy: Toy, stub: StubServer) -> None:
     toy.run("--judge", "near", model="alpha")
     [folder] = toy.runs()

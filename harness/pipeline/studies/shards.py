@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Self
 
 from harness.core import Sample
@@ -12,7 +13,7 @@ from harness.models.vectors import chunks
 from harness.parts import NO_REPLY, digest
 from harness.pipeline import execute
 from harness.pipeline.plan import samples_at
-from harness.pipeline.preview import budget_of, by_client, planned_calls
+from harness.pipeline.preview import budget_of, planned_calls
 from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.setup import smoke_test_judges
 from harness.pipeline.walk import cases_of, questions
@@ -36,10 +37,15 @@ class Shard:
 
     def has(self, sample: Sample, seed: int) -> bool:
         """Whether a sample's cluster belongs to this shard of a run with a seed."""
-        return int(digest((seed, sample.cluster))[:15], 16) % self.count + 1 == self.number
+        return _lot(sample, seed) % self.count + 1 == self.number
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
+
+
+def _lot(sample: Sample, seed: int) -> int:
+    """A number of a sample's cluster; all of a shard have the same remainder by the count."""
+    return int(digest((seed, sample.cluster))[:15], 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +111,39 @@ def share_budget(plans: Sequence[RunPlan | JudgePlan], shard: Shard) -> None:
         return
     budget.cap_usd /= shard.count
     for plan in plans:
-        for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
+        for client, asked in planned_calls(plan):
             own = (one for one in asked if shard.has(one.sample, plan.file.run.seed))
             client.count([one.longest for one in own])
 
 
 def refuse_missing(plans: Iterable[RunPlan | JudgePlan]) -> None:
     """Raise StoreError where calls of some runs are not stored; later steps may need more."""
-    lost = {f"{p.file.run.task}, {p.file.model.name}": _count_missing(p) for p in plans}
-    if each := ", ".join(f"{count} of {run}" for run, count in lost.items() if count):
+    found = {f"{p.file.run.task}, {p.file.model.name}": _missing_lots(p) for p in plans}
+    if each := ", ".join(f"{len(lots)} of {run}" for run, lots in found.items() if lots):
+        lost = [lot for lots in found.values() for lot in lots]
         raise StoreError(
-            f"{sum(lost.values())} calls are not stored ({each}): run the shards that did not end, "
-            "or copy calls/ of the machine that has them into this results folder; --limit, "
-            "--seed, --variant and --judge have to be those of the shards. Without --shard the "
-            "run's own command makes what is left"
+            f"{len(lost)} calls are not stored ({each}): run {_shards_of(lost)}, or copy calls/ of "
+            "the machine that has them into this results folder; --limit, --seed, --variant and "
+            "--judge have to be those of the shards. Without --shard the run's own command makes "
+            "what is left"
         )
 
 
-def _count_missing(plan: RunPlan | JudgePlan) -> int:
-    missing = set[tuple[int, str]]()
-    for client, asked in (pair for some in planned_calls(plan) for pair in by_client(some)):
-        known = {one.longest.key for one in asked if not one.is_open}
+def _missing_lots(plan: RunPlan | JudgePlan) -> list[int]:
+    """The lot of each call of a run that is not stored."""
+    seed, found = plan.file.run.seed, dict[tuple[int, str], int]()
+    for client, asked in planned_calls(plan):
+        known = {one.longest.key: one.sample for one in asked if not one.is_open}
         if client.ledger.is_missing_any(known):
-            missing |= {(id(client), key) for key in known - client.ledger.find(known).keys()}
-    return len(missing)
+            lost = known.keys() - client.ledger.find(known).keys()
+            found |= {(id(client), key): _lot(known[key], seed) for key in lost}
+    return [*found.values()]
+
+
+def _shards_of(lots: Iterable[int]) -> str:
+    """The shard of some lots, which differ by multiples of its count; or words for several."""
+    first, *others = {*lots}
+    count = gcd(*(lot - first for lot in others))
+    # Of fewer lots the divisor may be a multiple of the count.
+    is_one = count > 1 and len(others) > 6
+    return f"shard {first % count + 1}/{count}" if is_one else "the shards that did not end"
