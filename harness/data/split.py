@@ -6,7 +6,7 @@ from itertools import combinations
 from random import Random
 from typing import Final, Literal
 
-from harness.errors import DataError, SpecError
+from harness.errors import DataError
 from harness.lazy import DataFrame, pandas
 from harness.storage.tables import Table, cells_named, column_of
 from harness.text.dedup import linked, near_duplicates, normal
@@ -35,20 +35,16 @@ def split_rows(rows: DataFrame, shares: Sequence[float], *, link: Link, seed: in
     needs = [{name: share / sum(shares) * n for name, n in sizes.items()} for share in shares]
     for own in sorted(units, key=len, reverse=True):
         counts = Counter(strata[row] for row in own)
-        wanted = [
-            (
-                round(sum(n * lack[name] / sizes[name] for name, n in counts.items()), 9),
-                sum(lack.values()),
-            )
-            for lack in needs
-        ]
+        needed = [sum(n * lack[name] / sizes[name] for name, n in counts.items()) for lack in needs]
+        totals = (sum(lack.values()) for lack in needs)
+        wanted = [*zip((round(n, 9) for n in needed), totals, strict=True)]
         best = wanted.index(max(wanted))
         for row in own:
             part_of[row] = best
             needs[best][strata[row]] -= 1
     if len({*part_of}) < len(shares):
-        fact = f"rows: {len(rows)}, in groups that belong together: {len(units)}"
-        raise DataError(f"{fact}; too few to split: give more rows, or link fewer (--link same)")
+        fact = f"rows: {len(rows)}, in groups that belong together: {len(units)} (link {link!r})"
+        raise DataError(f"{fact}; too few to split: give more rows, or link 'same' or 'none'")
     return rows.assign(unit=list(unit_of.values()), part=part_of)
 
 
@@ -77,14 +73,12 @@ def rows_of(
     """The rows as `split_rows` takes them."""
     has_text = column is not None or TEXT in table.columns or has_links
     texts = column_of(table, column, where=where) if has_text else [""] * len(table)
-    known = [cells_named(table, n, "--by", where) for n in by]
+    known = [cells_named(table, n, where) for n in by]
     rows = zip(*known, strict=True) if by else [()] * len(table)
     strata = [" + ".join(cell or "(empty)" for cell in row) for row in rows]
-    frame = pandas.DataFrame(
-        {"text": [t if isinstance(t, str) else "" for t in texts], STRATUM: strata}
-    )
-    cells = {f"group {n}": cells_named(table, n, "--group", where) for n in groups}
-    return frame.assign(**{name: [one or None for one in own] for name, own in cells.items()})
+    words = [text if isinstance(text, str) else "" for text in texts]
+    cells = {f"group {n}": [c or None for c in cells_named(table, n, where)] for n in groups}
+    return pandas.DataFrame({TEXT: words, STRATUM: strata, **cells})
 
 
 def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> DataFrame:
@@ -119,17 +113,6 @@ def picked(table: Table, rows: Sequence[int]) -> Table:
         lambda at: [*map(table.cells(at).__getitem__, rows)],
         arrow=None if table.arrow is None else table.arrow.take([*rows]),
     )
-
-
-def shares_of(text: str) -> tuple[float, ...]:
-    """The shares that are given as 70,15,15; SpecError for other than positive numbers."""
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if len(found) < 2 or not all(0 < share < float("inf") for share in found):
-        raise SpecError(f"--shares {text!r}: give two or more positive numbers, such as 70,15,15")
-    return found
 
 
 def _links(rows: DataFrame, link: Link) -> Iterator[tuple[int, int]]:

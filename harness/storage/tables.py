@@ -395,12 +395,9 @@ def column_of(
     return cells
 
 
-def cells_named(table: Table, name: str, given: str, where: str) -> list[str]:
-    """The cells of a column as texts, empty where there is none; `given` is the option."""
-    if table.columns.count(name) != 1:
-        fact = "no column" if name not in table.columns else "several columns"
-        close = did_you_mean(name, [*table.columns])
-        raise DataError(f"{where}: {fact} {name!r}{close}; correct {given}")
+def cells_named(table: Table, name: str, where: str) -> list[str]:
+    """The cells of a column as texts, empty where there is none."""
+    _refuse_columns(where, table.columns, [name], "or name another column")
     return [cell_text(cell) for cell in table.cells(table.columns.index(name))]
 
 

@@ -87,7 +87,8 @@ def test_texts_that_are_one_chain_are_refused_with_a_remedy(tmp_path: Path, caps
 
     assert main(["data", "split", str(posts), "-o", str(tmp_path / "parts")]) == 2
 
-    assert "--link same" in capsys.readouterr().err
+    said = "(link 'near'); too few to split: give more rows, or link 'same' or 'none'"
+    assert said in capsys.readouterr().err
 
 
 def test_rows_in_two_files_are_counted_without_a_split(tmp_path: Path, capsys: Lines) -> None:
@@ -107,6 +108,10 @@ def test_rows_in_two_files_are_counted_without_a_split(tmp_path: Path, capsys: L
         (("--group", "threads", "-o", "x"), "did you mean thread"),
         ((), "a folder with -o"),
         (("--link", "all", "-o", "x"), "near, same or none"),
+        *(
+            (("--shares", text, "-o", "x"), "numbers, such as 70,15,15")
+            for text in ("70", "70,x", "70,0,30", "70,-1", "", "inf,1", "nan,1")
+        ),
     ],
 )
 def test_what_cannot_be_split_is_said(

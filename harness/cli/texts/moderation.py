@@ -96,13 +96,13 @@ def _file_texts(
         opened = options.registry(where.home).scorer(scorer)
         values = [one.value for one in opened.score(texts, ProgressLine("encoded"))]
     else:
-        cells = cells_named(table, choice.measured, "--implicitness", source)
+        cells = cells_named(table, choice.measured, source)
         values = [number_in(cell, f"{source}: column {choice.measured!r}") for cell in cells]
     flagged: list[float | None] = [None] * len(texts)
     if choice.flag is not None:
-        cells = cells_named(table, choice.flag, "--flag", source)
+        cells = cells_named(table, choice.flag, source)
         flagged = [flag_in(cell, f"{source}: column {choice.flag!r}") for cell in cells]
-    groups = {column: cells_named(table, column, "--by", source) for column in by}
+    groups = {column: cells_named(table, column, source) for column in by}
     return pandas.DataFrame(
         {
             "cluster": [own or f"{source}:{at}" for at, own in enumerate(words)],

@@ -65,7 +65,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
     refuse_file(choice.out)
     table, where = read_input(choice.files[0], None, has_column=choice.column is not None)
-    shares = parting.shares_of(choice.shares)
+    shares = _shares(choice.shares)
     named = {2: NAMES[::2], 3: NAMES}
     names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
     link = one_of("--link", choice.link, *parting.LINKS)
@@ -87,6 +87,16 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     show(shared.rename(columns=SHARED), "Shared texts")
     say(f"wrote {', '.join(map(str, paths))}")
     return ExitCode.DONE
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if len(found) < 2 or not all(0 < share < float("inf") for share in found):
+        raise SpecError(f"--shares {text!r}: give two or more positive numbers, such as 70,15,15")
+    return found
 
 
 def _check(choice: SplitChoice, *, is_json: bool) -> int:
