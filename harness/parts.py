@@ -25,6 +25,8 @@ class Reason(StrEnum):
 
 # The reasons of a call that got no reply; with any other reason there is a stored reply.
 NO_REPLY = frozenset({Reason.FAILED, Reason.UNSUPPORTED})
+NO_WORD = "cut before the first word of an answer"
+"""How the message of a reply begins that was cut while the model reasoned."""
 
 
 class Mode(StrEnum):

@@ -142,11 +142,9 @@ def _remedy(gap: MissingCount, file: RunFile) -> str:
     plain = JudgeLabel.parse(gap.judge).name if gap.judge else ""
     is_called = gap.is_reply or not (gap.judge or file.model.kind == IMPORTED)
     match gap.reason:
-        case Reason.TRUNCATED if gap.is_reply:
-            return f"raise max_tokens in configs/judges/{plain}.yaml"
         case Reason.TRUNCATED if gap.judge or is_called:
-            model = f"reasoning_max_tokens in the YAML of {file.model.name}"
-            return f"raise max_tokens in tasks/{file.run.task}.yaml, or {model}"
+            place = f"configs/judges/{plain}" if gap.is_reply else f"tasks/{file.run.task}"
+            return f"raise max_tokens in {place}.yaml"
         case Reason.UNPARSED if gap.is_reply:
             other = f"let another model judge (--judge {plain}/MODEL)"
             return f"such replies are kept: {other}, or write a judge of your own (docs/adding.md)"

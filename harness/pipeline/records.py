@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.core import Response, Sample, Verdict
 from harness.lazy import DataFrame
-from harness.parts import Reason
+from harness.parts import NO_WORD, Reason
 from harness.pipeline import calls
 from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Bools
@@ -112,7 +112,7 @@ def missing_of(files: Files) -> tuple[MissingCount, ...]:
 def _errors(notes: Iterable[str], reason: str) -> tuple[ErrorCount, ...]:
     """The commonest errors; one that was said in several ways is shown without names."""
     alike: dict[str, Counter[str]] = {}
-    for note, count in Counter(notes).items() if reason in FAILED_CALLS else ():
+    for note, count in Counter(n for n in notes if reason in FAILED_CALLS or NO_WORD in n).items():
         line = " ".join(without_controls(note).split())
         line = f"{line[:LONGEST_ERROR]}..." if len(line) > LONGEST_ERROR else line
         alike.setdefault(_NAMES.sub("...", line), Counter())[line] += count

@@ -66,8 +66,22 @@ def test_a_cut_answer_is_the_tasks_to_lengthen(toy: Toy, stub: StubServer, capsy
     assert toy.main("run", *told, "--variant", "order0") == 1
 
     err = capsys.readouterr().err
-    assert "answer truncated; raise max_tokens in tasks/quiz.yaml" in err
+    assert "answer truncated; raise max_tokens in tasks/quiz.yaml\n" in err
     assert "configs/judges" not in err
+    assert "reasoning" not in err
+
+
+def test_room_to_reason_is_named_where_reasoning_was_cut(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
+    stub.script = Script(faults={"number 3": ("reasoned-away",) * 9})
+
+    assert toy.run("--variant", "base", model="alpha") == 1
+
+    err = capsys.readouterr().err
+    assert "no answer to judge: 2 truncated; raise max_tokens in tasks/toy.yaml\n  2 of 2: " in err
+    assert "cut before the first word of an answer after" in err
+    assert "12 of reasoning: give it more room (max_tokens of the decoding, or reasoning_" in err
 
 
 def test_a_run_that_ends_early_names_the_rest(toy: Toy, stub: StubServer, capsys: Lines) -> None:

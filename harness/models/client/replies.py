@@ -10,7 +10,7 @@ import msgspec
 from harness.core import Request, Response
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
-from harness.parts import Failure, Reason, Usage, digest
+from harness.parts import NO_WORD, Failure, Reason, Usage, digest
 from harness.text.cleanup import repair_surrogates
 
 _T = TypeVar("_T")
@@ -57,10 +57,11 @@ def _why_missing(reply: Reply, server: Endpoint, *, most_tokens: int) -> tuple[R
         return Reason.FAILED, server.quote(f"the answer did not come to its end ({reply.unended})")
     if reply.stop != "length" or reply.text:
         return None
-    spent = f"{reply.usage.completion_tokens} tokens, {reply.usage.reasoning_tokens} of reasoning"
+    spent = {"tokens": reply.usage.completion_tokens, "of reasoning": reply.usage.reasoning_tokens}
+    after = ", ".join(f"{count} {what}" for what, count in spent.items() if count is not None)
     return Reason.TRUNCATED, (
-        f"cut before the first word of an answer after {spent}: give it more room (max_tokens of "
-        "the decoding, or reasoning_max_tokens in the model's YAML), or have it reason less"
+        f"{NO_WORD}{' after ' * bool(after)}{after}: give it more room (max_tokens of the "
+        "decoding, or reasoning_max_tokens in the model's YAML), or have it reason less"
     )
 
 
