@@ -84,7 +84,7 @@ def rows_of(
         for charged in [calls.charged(called, run, judge)]
         for verdicts in [frames.verdict_frame(files, run.task, judge=judge.name)]
         for made, block in signed_blocks(run, judge, verdicts)
-        for cost in [calls.dollars(charged, block.verdicts)]
+        for cost in [calls.dollars(charged, block.verdicts) if len(charged) else None]
         for score in block_scores(run, block, judge, is_every=is_every)
         # What boards rank, and what alarms are computed from.
         if is_every
