@@ -6,6 +6,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from ctypes import CDLL
 from functools import cache
 from importlib import import_module
 from io import StringIO
@@ -112,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the process is ours
         gc.set_threshold(50_000, 20, 10)  # a run makes many records, hardly any in cycles
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own keeps what is freed
+        with suppress(AttributeError):  # glibc's malloc alone keeps what was a large array
+            CDLL(None).mallopt(-3, 1 << 15)  # M_MMAP_THRESHOLD
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from harness.analysis.boards.scores import OF_ALARMS, board_scores
+from harness.analysis.boards.scores import board_scores
 from harness.cli.boards import warn_of_alarms
 from harness.cli.options import ExitCode
 from harness.judges.custom import JudgeLabel
@@ -13,11 +13,13 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
 from harness.pipeline.score import ALL, headlines
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.specs.models import CLASSIFIERS, IMPORTED
+from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import Costs, MissingCount, RunFile, ScoreRow, table_text
 from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
+IMPORTED = "replay"
+"""The kind of a model whose answers other people stored: it is never asked."""
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
 
@@ -29,7 +31,8 @@ def shown_decoding(decoding: str, signature: str) -> str:
 
 def facts_of(done: RunResult) -> dict[str, Any]:
     """A run for JSON."""
-    facts = {name: getattr(done.file, name) for name in ("costs", "redrawn", "missing")}
+    file = done.file
+    facts = {"costs": file.costs, "redrawn": file.redrawn, "missing": file.missing}
     return {"folder": str(done.folder.path), "scores": done.scores, **facts}
 
 
@@ -42,8 +45,7 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
         show_json(facts_of(done))
         return ExitCode.of(done.missing)
     put_scores(file, done.scores)
-    if any(row.score.metric.startswith(OF_ALARMS) for row in done.scores):
-        warn_of_alarms(board_scores({"": table_text(done.scores)}))
+    warn_of_alarms(board_scores({"": table_text(done.scores)}))
     if (line := cost_line(file.costs, unpaid_parts(file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")

@@ -30,8 +30,6 @@ WEAK: Final = 0.7
 """An AUC whose interval begins below it is weak: the scorer does not surely know that kind."""
 EDGES: Final = PUBLISHED_EDGES[1:-1]
 """The inner edges of the published bins."""
-UPPER: Final = 1.0
-"""The middle of the published scale, from which on plain text has no place."""
 COLUMNS: Final = (
     *("figure", "kind", "against", "at_least", "value", "low", "high"),
     *("n", "sets", "is_weak", "scorer"),

@@ -12,7 +12,6 @@ broke off before; `is_redrawn`, whether it was a reply without an answer that wa
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,9 +25,10 @@ from harness.storage.runs import Cost, Costs, JudgeEntry, RunFile
 
 UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"})
 """The kinds of models that nobody pays by the call: controls, and checkpoints on this machine."""
-_NO_KEYS = np.zeros(0, np.uint64)
 _COUNTS = ("prompt_tokens", "completion_tokens", "cost_usd")
-_KINDS: dict[str, Any] = {
+_CHARGED = ["row", "key", "part", "cost_usd", "unanswered"]
+_PLAIN = {"judge": "", "part": np.int32(0), "unanswered": np.int32(0), "is_redrawn": False}
+_KINDS = {
     **{"row": "int32", "judge": object, "step": object, "key": object, "part": "int32"},
     **dict.fromkeys(_COUNTS, "float64"),
     **{"unanswered": "int32", "is_redrawn": bool},
@@ -52,13 +52,13 @@ def _answer_calls(files: Files) -> Iterator[DataFrame]:
 
 def _calls_of(table: ArrowTable, first: int) -> DataFrame:
     """The calls of some answers; `first` is the row of the first."""
-    rows, zeros = np.arange(first, first + len(table), dtype=np.int32), np.zeros(len(table))
-    step, key, *counts = (table.column(name).to_numpy() for name in ("step", "key", *_COUNTS))
-    frame = _framed((rows, np.full(len(table), ""), step, key, zeros, *counts, zeros, zeros))
+    frame = table.select(["step", *_COUNTS]).to_pandas().astype(dict.fromkeys(_COUNTS, "float64"))
+    rows = np.arange(first, first + len(frame), dtype=np.int32)
+    frame = frame.assign(row=rows, key=_hashed(table.column("key").to_pylist()), **_PLAIN)
     is_odd = compute.or_(table.column("earlier").is_valid(), table.column("more").is_valid())
     places = np.flatnonzero(is_odd.to_numpy())
     if not len(places):
-        return frame
+        return frame[list(_KINDS)]
     columns = (column.to_pylist() for column in table.take(places).columns)
     parsed = (
         (row, "", step, key, *cells)
@@ -66,8 +66,8 @@ def _calls_of(table: ArrowTable, first: int) -> DataFrame:
         for step, key, usage, _ in step_usages(own)
         for cells in _parts(usage)
     )
-    rest = frame[~is_odd.to_numpy()]
-    whole = pandas.concat([rest, _framed(zip(*parsed, strict=True))], ignore_index=True)
+    rest = frame[~is_odd.to_numpy()][list(_KINDS)]
+    whole = pandas.concat([rest, _framed(parsed)], ignore_index=True)
     return whole.sort_values("row", kind="stable", ignore_index=True)
 
 
@@ -76,7 +76,7 @@ def _judge_calls(files: Files) -> DataFrame:
     table = table.filter(table.column("keys").is_valid())
     decoder = msgspec.json.Decoder(tuple[Usage, ...])
     columns = (table.column(name).to_pylist() for name in table.column_names)
-    calls = (
+    return _framed(
         (row, judge, "", key, *cells)
         for row, judge, keys, usages in zip(*columns, strict=True)
         # The usage is unknown if none was stored.
@@ -85,7 +85,6 @@ def _judge_calls(files: Files) -> DataFrame:
         )
         for cells in _parts(usage)
     )
-    return _framed(tuple(zip(*calls, strict=True)) or ((),) * len(_KINDS))
 
 
 def _parts(usage: Usage) -> Iterator[tuple[object, ...]]:
@@ -96,12 +95,13 @@ def _parts(usage: Usage) -> Iterator[tuple[object, ...]]:
         yield part, *counts, one.unanswered or 0, why is not None and why not in NO_REPLY
 
 
-def _framed(columns: Iterable[Any]) -> DataFrame:
-    """A frame of these columns, each of its own kind, with the keys as numbers."""
-    kinds = zip(_KINDS.items(), columns, strict=True)
-    series = {name: pandas.Series(column, dtype=kind) for (name, kind), column in kinds}
-    series["key"] = pandas.Series(pandas.util.hash_array(series["key"].to_numpy()))
-    return pandas.DataFrame(series, copy=False)
+def _framed(rows: Iterator[tuple[object, ...]]) -> DataFrame:
+    frame = pandas.DataFrame(list(rows), columns=list(_KINDS)).astype(_KINDS)
+    return frame.assign(key=_hashed(frame["key"]))
+
+
+def _hashed(keys: Iterable[str]) -> NDArray[np.uint64]:
+    return np.asarray(pandas.util.hash_array(np.array(list(keys), dtype=object)))
 
 
 def _once(calls: DataFrame) -> DataFrame:
@@ -125,27 +125,28 @@ def unpaid_parts(file: RunFile) -> list[str]:
     ]
 
 
-def charged(calls: DataFrame, run: RunFile, judge: JudgeEntry) -> DataFrame:
-    """The calls behind one judge's verdicts that somebody pays for.
+def charged(calls: DataFrame, run: RunFile) -> dict[str, DataFrame]:
+    """The calls behind each judge's verdicts that somebody pays for.
 
     A judge of an earlier step has no part in the calls after it.
     """
-    own, replies = calls[calls["judge"] == ""], calls[calls["judge"] == judge.name]
-    if (own["step"] == judge.step).any():
-        at, is_read = own.groupby("row", sort=False).cumcount(), own["step"] == judge.step
+    return {judge.name: _charged(calls, run, judge) for judge in run.judges}
+
+
+def _charged(calls: DataFrame, run: RunFile, judge: JudgeEntry) -> DataFrame:
+    is_own, is_reply = calls["judge"] == "", calls["judge"] == judge.name
+    own = calls.loc[is_own, ["row", "step"]]
+    if (is_read := own["step"] == judge.step).any():
+        at = own.groupby("row", sort=False).cumcount()
         last = own["row"].map(at[is_read].groupby(own["row"][is_read]).max())
-        own = own[at <= last.fillna(np.inf)]
-    free = _free([(own, run.model.identity), (replies, judge.identity)])
-    sides = [side[~side["key"].isin(free)] for side in (own, replies)]
-    return pandas.concat(sides, ignore_index=True)
+        is_own[own.index] = at <= last.fillna(np.inf)
+    free = _free([(calls[is_own], run.model.identity), (calls[is_reply], judge.identity)])
+    return calls.loc[(is_own | is_reply) & ~calls["key"].isin(free), _CHARGED]
 
 
 def dollars(calls: DataFrame, verdicts: DataFrame) -> float | None:
     """What the calls behind some verdicts cost, each once; None if unknown or without a call."""
-    rows = verdicts["row"].to_numpy()[verdicts["is_own"].to_numpy()]
-    used = np.zeros(int(calls["row"].max()) + 1 if len(calls) else 0, dtype=bool)
-    used[rows[rows < len(used)]] = True
-    found = _once(calls[used[calls["row"]]])
+    found = _once(calls[calls["row"].isin(verdicts.loc[verdicts["is_own"], "row"])])
     known, is_whole = _sum(found, "cost_usd")
     return Usage(cost_usd=known).cost_usd if is_whole else None
 
@@ -172,7 +173,7 @@ def costs(calls: DataFrame, run: RunFile) -> Costs:
 def _free(sides: Sequence[tuple[DataFrame, str | None]]) -> NDArray[np.uint64]:
     """The keys of the calls that nobody pays for; each side has the identity of who answered."""
     found = [side["key"].to_numpy() for side, identity in sides if is_unpaid(identity)]
-    return np.concatenate([_NO_KEYS, *found])
+    return np.concatenate([np.zeros(0, np.uint64), *found])
 
 
 def _cost(calls: DataFrame, free: NDArray[np.uint64]) -> Cost:

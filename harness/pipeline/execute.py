@@ -16,11 +16,10 @@ from harness.judges.custom import reads_each_alone
 from harness.models.client.cached import CachedClient, Progress
 from harness.models.vectors import chunks
 from harness.pipeline import records, repeats, setup
-from harness.pipeline.calls import call_frame
 from harness.pipeline.plan import Plan, PlannedResponse, check_templates, request
 from harness.pipeline.preview import charge_stored
 from harness.pipeline.resolve import JudgePlan, ResponsesOf, RunPlan
-from harness.pipeline.score import rows_of
+from harness.pipeline.score import derived
 from harness.pipeline.setup import JudgeSetup
 from harness.pipeline.walk import Call, cases_of, questions, sample_record, walk
 from harness.specs.tasks import TaskSpec
@@ -119,6 +118,10 @@ def _carried_out(plan: RunPlan, rows: StoredRows | None) -> tuple[RunResult, set
         changed.extend([chunk] if judged is None else [])
         return chunk if judged is None else judged
 
+    def seen(chunk: Chunk) -> Chunk:
+        retried.update(repeats.retried_ways(chunk))
+        return chunk
+
     with ExitStack() as opened:
         client = opened.enter_context(plan.client)
         smoked = () if client.terms.is_offline else plan.judges
@@ -128,9 +131,7 @@ def _carried_out(plan: RunPlan, rows: StoredRows | None) -> tuple[RunResult, set
             chunks = map(kept, chunks)
         file = replace(plan.file, judges=tuple(others))
         chunks, file = _all_judged(chunks, file, plan.judges, opened)
-        for chunk in chunks:
-            retried |= repeats.retried_ways(chunk)
-            tables.add(chunk)
+        tables.fill(map(seen, chunks))
     if changed:
         _warn_left_out(others, "they are of other answers than are stored now")
         return _carried_out(plan, None)
@@ -189,8 +190,7 @@ def judge(plan: JudgePlan) -> RunResult:
     with ExitStack() as opened:
         stored = chunks(plan.records, CHUNK)
         judged, file = _all_judged(stored, plan.file, plan.judges, opened, plan.responses)
-        for chunk in judged:
-            tables.add(chunk)
+        tables.fill(judged)
     return put_run(plan.folder, file, tables)
 
 
@@ -280,9 +280,7 @@ def read(
 def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
     """Write a run whose records were all added to its tables."""
     files = tables.files
-    calls = call_frame(files)
-    scores = tuple(rows_of(file, files, calls))
-    file = replace(records.summed(file, files, calls), packages=versions_here())
+    file, scores = derived(replace(file, packages=versions_here()), files)
     if SCORES in folder.changed():  # the tables are checked when they are read
         _log.warning("%s: changed since it was written; computed again", folder.scores)
     truncated = records.truncated_of(files)

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.core import Response, Sample, Verdict
-from harness.lazy import DataFrame
 from harness.parts import NO_WORD, Reason
-from harness.pipeline import calls
 from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Bools
 from harness.storage.read_tables import arrow_table, opened
 from harness.storage.run_tables import SampleRecord, VerdictRecord
-from harness.storage.runs import ErrorCount, MissingCount, RunFile
+from harness.storage.runs import ErrorCount, MissingCount
 from harness.text.cleanup import without_controls
 
 FAILED_CALLS = frozenset({Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED})
@@ -136,13 +134,3 @@ def _answered(files: Files) -> tuple[Bools, Bools]:
             ends = np.array(rows.column("stop").to_pylist(), dtype=object)
             found.append((rows.column("answer").is_valid().to_numpy(), ends == "length"))
     return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
-
-
-def summed(file: RunFile, files: Files, called: DataFrame) -> RunFile:
-    """A run's file with the costs of its calls, and with what is missing of its answers."""
-    return replace(
-        file,
-        costs=calls.costs(called, file),
-        redrawn=calls.redrawn(called),
-        missing=missing_of(files),
-    )

@@ -4,7 +4,7 @@ The value of a verdict is the judge's headline metric; every detail it gives is 
 Verdicts by different snapshots of a model never share a row.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from harness.lazy import DataFrame
 from harness.parts import Reason, digest
 from harness.pipeline import calls, choice_scores
 from harness.pipeline import verdict_frame as frames
+from harness.pipeline.records import missing_of
 from harness.pipeline.verdict_frame import ALL as ALL
 from harness.pipeline.verdict_frame import OF_CHOICE, REASONS, Block, Files, detail
 from harness.stats.estimate import Clusters, Floats, Indices, Limits, mean_interval
@@ -46,6 +47,9 @@ OF_CLASSES = ("precision_", "recall_", "f1_", "missed_")
 """The metrics that scores.csv has of all groups together, and how the names of others begin."""
 
 
+Charged = Mapping[str, DataFrame]
+
+
 def all_scores(folder: RunFolder) -> list[ScoreRow]:
     """Every score of a stored run, computed from its verdicts; scores.csv has the headlines."""
     return rows_of(folder.read(), folder.tables(), is_every=True)
@@ -66,31 +70,43 @@ def headlines(rows: Iterable[ScoreRow]) -> list[ScoreRow]:
     return list(chosen.values())
 
 
+def derived(run: RunFile, files: Files) -> tuple[RunFile, tuple[ScoreRow, ...]]:
+    """What its tables say of a run: its file with costs and missing counts, and headline scores."""
+    called = calls.call_frame(files)
+    costs, redrawn = calls.costs(called, run), calls.redrawn(called)
+    run = replace(run, costs=costs, redrawn=redrawn, missing=missing_of(files))
+    charged = calls.charged(called, run)
+    del called  # it has as many rows as there are answers
+    return run, tuple(rows_of(run, files, charged))
+
+
 def rows_of(
-    run: RunFile, files: Files, called: DataFrame | None = None, *, is_every: bool = False
+    run: RunFile, files: Files, charged: Charged | None = None, *, is_every: bool = False
 ) -> list[ScoreRow]:
-    """The headline scores of a run, or every one, from its tables and the frame of its calls."""
-    called = calls.call_frame(files) if called is None else called
+    """The headline scores of a run, or every one; `charged` are the paid calls of each judge."""
+    paid = calls.charged(calls.call_frame(files), run) if charged is None else charged
     return [
-        ScoreRow(
-            task=run.run.task,
-            model=run.model.name,
-            score=score,
-            chance=_chance(run, block, judge=judge, metric=score.metric),
-            cost_usd=cost if score.group == block.group else None,
-            signature=made,
-        )
+        row
         for judge in run.judges
-        for charged in [calls.charged(called, run, judge)]
-        for verdicts in [frames.verdict_frame(files, run.task, judge=judge.name)]
-        for made, block in signed_blocks(run, judge, verdicts)
-        for cost in [calls.dollars(charged, block.verdicts) if len(charged) else None]
-        for score in block_scores(run, block, judge, is_every=is_every)
-        # What boards rank, and what alarms are computed from.
-        if is_every
-        or score.metric in {judge.metric, *BINNED}
-        or (score.group == ALL and (score.metric in OVERALL or score.metric.startswith(OF_CLASSES)))
+        for row in _judge_rows(run, files, judge, paid[judge.name], is_every=is_every)
     ]
+
+
+def _judge_rows(
+    run: RunFile, files: Files, judge: JudgeEntry, charged: DataFrame, *, is_every: bool
+) -> Iterator[ScoreRow]:
+    """The scores by one judge; a generator, so that its verdicts are gone before the next one's."""
+    verdicts = frames.verdict_frame(files, run.task, judge=judge.name)
+    for made, block in signed_blocks(run, judge, verdicts):
+        cost = calls.dollars(charged, block.verdicts)
+        for score in block_scores(run, block, judge, is_every=is_every):
+            # What boards rank, and what alarms are computed from.
+            metric, is_all = score.metric, score.group == ALL
+            is_overall = is_all and (metric in OVERALL or metric.startswith(OF_CLASSES))
+            if is_every or is_overall or metric in {judge.metric, *BINNED}:
+                chance = _chance(run, block, judge=judge, metric=metric)
+                paid = cost if score.group == block.group else None
+                yield ScoreRow(run.run.task, run.model.name, score, chance, paid, made)
 
 
 def signed_blocks(

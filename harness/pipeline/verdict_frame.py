@@ -28,6 +28,7 @@ ALL, OF_DATA = "all", " (a group)"
 IMPLICITNESS = "implicitness"
 OF_CHOICE = (gold.PLACE, *gold.LABELLED)
 REASONS = tuple(str(reason) for reason in Reason)
+Wanted = Callable[[str], bool]
 Files = Mapping[str, Path | IO[bytes]]
 """The Parquet file of each table."""
 _NAMES = ("variant", "decoding", "group", "judge", "reason", "served", "model_served")
@@ -44,9 +45,8 @@ def verdict_frame(files: Files, task: TaskSpec, *more: Files, judge: str = "") -
     of that judge alone.
     """
     every = (files, *more)
-    table = _joined(every, "verdicts", lambda name: name not in _UNREAD, (*_NUMBERED, *_NAMES))
-    if judge:
-        table = table.filter(compute.equal(table.column("judge").cast("string"), judge))
+    named = (*_NUMBERED, *_NAMES)
+    table = _joined(every, "verdicts", lambda name: name not in _UNREAD, named, judge)
     columns = {"is_own": np.ones(len(table), dtype=bool)}
     for name in table.column_names:  # each goes when it is read: together they are large
         column, table = table.column(name).unify_dictionaries(), table.drop_columns([name])
@@ -78,17 +78,23 @@ def _shares(lists: Any) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no type
 
 
 def _joined(
-    every: Sequence[Files], table: str, is_wanted: Callable[[str], bool], dictionary: Sequence[str]
+    every: Sequence[Files], table: str, is_wanted: Wanted, named: Sequence[str], judge: str = ""
 ) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Some columns of a table of some runs; of several runs, samples begin with the run's place."""
+    """Some columns of a table of some runs; of several runs, samples begin with the run's place.
+
+    With `judge` the rows of that judge alone, which are sought before all are in memory.
+    """
     parts = []
     for place, files in enumerate(every):
-        with opened(files[table], dictionary) as file:
-            part = file.read([name for name in file.schema_arrow.names if is_wanted(name)])
+        with opened(files[table], named) as file:
+            wanted = [name for name in file.schema_arrow.names if is_wanted(name)]
+            groups = (file.read_row_group(at, wanted) for at in range(file.num_row_groups))
+            own = [group.filter(compute.field("judge") == judge) for group in groups if judge]
+            part = pyarrow.concat_tables(own) if own else file.read(wanted)
         if len(every) > 1:
             names, at = part.column("sample").cast("string"), part.column_names.index("sample")
             names = compute.binary_join_element_wise(f"{place}|", names, "")
-            part = part.set_column(at, "sample", names.dictionary_encode() if dictionary else names)
+            part = part.set_column(at, "sample", names.dictionary_encode() if named else names)
         parts.append(part)
     return pyarrow.concat_tables(parts, promote_options="default")
 
@@ -110,15 +116,20 @@ def _sample_facts(every: Sequence[Files], task: TaskSpec, ids: Any) -> dict[str,
     known = {fact: name for fact, name in of.items() if name in table.column_names}
     nothing: list[Any] = [None] * len(table)
     texts = {n: table.column(known[n]).to_pylist() if n in known else nothing for n in names}
+    firsts = [some[0] if some else None for some in texts[IMPLICITNESS]]
+    levels = pandas.to_numeric(pandas.Series(firsts, dtype=object), errors="coerce")
     sizes, gold_places = _choices(table)
     facts = {
         "choices": sizes,
         "gold": gold_places,
         "labels": _tuples(texts["labels"]),
         "parts": _tuples(texts["parts"]),
-        IMPLICITNESS: np.array([_number(some) for some in texts[IMPLICITNESS]], float),
+        IMPLICITNESS: levels.to_numpy(float),
     }
-    found = compute.index_in(ids, value_set=table.column("sample").combine_chunks())
+    names = table.column("sample").combine_chunks()
+    if names.equals(ids):  # as they are written: no table of a million names is needed
+        return facts
+    found = compute.index_in(ids, value_set=names)
     places = found.fill_null(-1).to_numpy(zero_copy_only=False)
     return {fact: cells[places] for fact, cells in facts.items()}
 
@@ -133,13 +144,6 @@ def _choices(table: Any) -> tuple[Indices, Indices]:  # noqa: ANN401 - pyarrow h
     rows, places = owners.to_numpy()[right], np.full(len(sizes), -1)
     places[rows] = right - (np.cumsum(sizes) - sizes)[rows]
     return sizes, places
-
-
-def _number(texts: Sequence[str] | None) -> float:
-    try:
-        return float(texts[0]) if texts else np.nan
-    except ValueError:
-        return np.nan
 
 
 def _tuples(texts: Sequence[Sequence[str] | None]) -> Any:  # noqa: ANN401 - a pandas categorical
@@ -168,8 +172,7 @@ def detail(frame: DataFrame, name: str) -> Floats:
 
 def probabilities(frame: DataFrame, size: int) -> Floats:
     """The probabilities of the choices of some verdicts that have `size` of them: rows x size."""
-    shares = np.array([frame[f"{_SHARE}{at}"].to_numpy() for at in range(size)], float)
-    return shares.T.reshape(len(frame), size)
+    return np.asarray(frame[[f"{_SHARE}{at}" for at in range(size)]], float)
 
 
 def numbers(column: "Series[Any]") -> Indices:
@@ -181,16 +184,15 @@ def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]
     """Split one judge's verdicts by the snapshots of model and judge: others are missing."""
     if frame.empty:
         return
-    pairs, is_known = frame[["model_served", "served"]], frame["value"].notna()
-    few = pairs[is_known].drop_duplicates().astype(object).fillna("")
-    known = sorted(set(few.itertuples(index=False, name=None)))
+    pairs = frame[["model_served", "served"]].astype(object).fillna("")
+    is_known = frame["value"].notna()
+    known = sorted(pairs[is_known].drop_duplicates().itertuples(index=False, name=None))
     if len(known) < 2:
         # Without a value: the snapshots behind all verdicts, if there is one of each kind.
-        some = [set(pairs[name].dropna().unique()) - {""} for name in pairs]
+        some = [set(pairs[name]) - {""} for name in pairs]
         silent = [min(found) if len(found) == 1 else "" for found in some]
         yield next(iter(known), (silent[0], silent[1])), frame
         return
-    pairs = pairs.astype(object).fillna("")
     shares = [name for name in frame.columns if name.startswith(_SHARE)]
     for snapshots in known:
         made, is_other = frame.copy(), is_known & (pairs != list(snapshots)).any(axis=1)
@@ -243,8 +245,8 @@ def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iter
             part = chosen if group is None else rows_where(chosen, chosen["group"] == group)
             # What is said of a kind of choice that none of the samples has, has no meaning.
             of_choice = [n for n in everything if n.startswith(OF_CHOICE)]
-            kept = sorted(everything - {n for n in of_choice if np.isnan(detail(part, n)).all()})
-            yield Block(name, label, title, part, tuple(kept), name not in found)
+            kept = tuple(sorted(everything - {n for n in of_choice if part[n].isna().all()}))
+            yield Block(name, label, title, part, kept, name not in found)
 
 
 def headline_label(labels: Sequence[str]) -> str:

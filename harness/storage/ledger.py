@@ -37,10 +37,13 @@ class _Answered(msgspec.Struct):
 class Ledger:
     """Finished calls of one model; `twice`: the usage of calls whose key had an answer, by key."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use the segments below `folder`; reading creates nothing."""
+    def __init__(self, folder: Path, *, is_snapshot: bool = False) -> None:
+        """Use the segments below `folder`; reading creates nothing.
+
+        A snapshot is read at its first use, and does not see what others add after that.
+        """
         self._folder = self._segment = folder
-        self._index = LedgerIndex(folder)
+        self._index = LedgerIndex(folder, is_snapshot=is_snapshot)
         self.twice: dict[str, tuple[Usage, ...]] = {}
         self._file: int | None = None
         self._size = 0

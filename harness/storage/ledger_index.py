@@ -79,9 +79,9 @@ class _Segment:
 class LedgerIndex:
     """The places of the calls in the segments of one folder; it grows with these."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_snapshot: bool = False) -> None:
         """Index the segments in `folder`, which need not exist; nothing is read yet."""
-        self._folder = folder
+        self._folder, self._is_snapshot = folder, is_snapshot
         self._segments: list[_Segment] = []
         self._parts: list[_Places] = []
 
@@ -111,6 +111,8 @@ class LedgerIndex:
 
     def _refresh(self) -> None:
         """Take in what was added since; all again if a segment went, shrank or was replaced."""
+        if self._is_snapshot and self._parts:
+            return
         stats = {path: _stat(path) for path in segments(self._folder)}
         for one in self._segments:
             now = stats.get(one.path)

@@ -3,7 +3,7 @@
 The digest of a table depends neither on the sizes of chunks nor on the library's version.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -182,6 +182,11 @@ class RunTables:
     def digests(self) -> dict[str, str]:
         """The digest of each table."""
         return {name: file.digest for name, file in self._files.items()}
+
+    def fill(self, chunks: Iterable[Sequence[SampleRecord]]) -> None:
+        """Add all records of some chunks; a chunk is free as soon as it is added."""
+        for records in chunks:
+            self.add(records)
 
     def add(self, records: Sequence[SampleRecord]) -> None:
         """Add some records with all their verdicts, in the order of the plan."""

@@ -86,10 +86,6 @@ def _shortened(text: str) -> str:
     return _WORD.sub(lambda m: m[0] if _ROMAN.fullmatch(m[0]) else _LONG.sub(r"\1\1", m[0]), text)
 
 
-def _without_marks(text: str) -> str:
-    return "".join(" " if category(letter)[0] in "PS" else letter for letter in text)
-
-
 STEPS: Final[Mapping[str, Callable[[str], str]]] = {
     "entities": unescape,  # &amp; and the like become the signs they stand for
     "urls": lambda text: _URL.sub("", text),  # addresses of pages go
@@ -100,7 +96,8 @@ STEPS: Final[Mapping[str, Callable[[str], str]]] = {
     "contractions": _expanded,  # don't becomes do not; possessives and 'd stay
     "elongations": _shortened,  # three or more of one letter become two
     "numbers": lambda text: _NUMBER.sub("", text),  # numbers go
-    "marks": _without_marks,  # punctuation and symbols become spaces
+    # punctuation and symbols become spaces
+    "marks": lambda text: "".join(" " if category(one)[0] in "PS" else one for one in text),
     "lowercase": str.lower,  # capitals become small letters
     "spaces": lambda text: " ".join(text.split()),  # one space between words
 }

@@ -110,6 +110,15 @@ def test_reading_creates_nothing_and_finds_nothing_where_nothing_is(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_snapshot_has_what_was_stored_when_it_was_first_read(tmp_path: Path) -> None:
+    first, later = request("first"), request("later")
+    stored(tmp_path, (first, reply(first, "one")))
+    snapshot, ledger = Ledger(tmp_path, is_snapshot=True), Ledger(tmp_path)
+    assert [*snapshot.asked([first.key])] == [*ledger.asked([first.key])] == [first.key]
+    stored(tmp_path, (later, reply(later, "two")))
+    assert (snapshot.asked([later.key]), [*ledger.asked([later.key])]) == ({}, [later.key])
+
+
 def test_readers_take_the_union_of_all_segments(tmp_path: Path) -> None:
     calls = [(asked := request(word), reply(asked, word)) for word in ("one", "two", "three")]
     for call in calls:

@@ -10,9 +10,7 @@ from pandas import DataFrame
 
 from harness.analysis.boards.ranked import sorted_names
 from harness.analysis.boards.scores import board_scores
-from harness.pipeline.calls import call_frame
-from harness.pipeline.records import summed
-from harness.pipeline.score import rows_of
+from harness.pipeline.score import derived, rows_of
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow, table_text
 from support.paired_runs import NEAR, SMALL, stored, words_task
@@ -27,7 +25,7 @@ def tables_of(rows: Sequence[SampleRecord]) -> RunTables:
 
 def with_costs(file: RunFile, rows: Sequence[SampleRecord]) -> RunFile:
     tables = tables_of(rows)
-    return summed(file, tables.files, call_frame(tables.files))
+    return derived(file, tables.files)[0]
 
 
 def score_rows(

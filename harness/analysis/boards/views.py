@@ -36,10 +36,10 @@ def matrices(
     number = words.transform(lambda own: own.astype(object).factorize()[0]).astype(int)
     groups = boards.groupby([*keys, number], sort=False)
     found = [_matrix(own.reset_index(drop=True), files, is_all=is_all) for _, own in groups]
-    heads = [next(one.itertuples()) for one in found]
-    for one, head in zip(found, heads, strict=True):
-        alike = [row for row in heads if (row.task, row.judge) == (head.task, head.judge)]
-        one.attrs["label"] = recipe_label(head, alike, files)
+    heads = [next(one[:1].itertuples()) for one in found]
+    labels = recipe_labels(heads, [(head.task, head.judge) for head in heads], files)
+    for one, label in zip(found, labels, strict=True):
+        one.attrs["label"] = label
 
     def place(matrix: DataFrame) -> tuple[str, int]:
         task, judge, run = (matrix[name].iat[0] for name in ("task", "judge", "run"))
@@ -71,14 +71,17 @@ def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> Da
     return found
 
 
-def recipe_label(row: Row, rows: Sequence[Row], files: Mapping[str, RunFile]) -> str:
-    """What the recipe of a row differs in from those of others, apart from models."""
+def recipe_labels(
+    rows: Sequence[Row], keys: Sequence[object], files: Mapping[str, RunFile]
+) -> list[str]:
+    """What the recipe of each row differs in from those with its key, apart from models."""
     bare = dict.fromkeys(("model", "kind", "version", "variant", "seed"), "")
+    groups: dict[object, dict[str, str]] = {}
     plain = [str(replace(Signature.parse(one.signature), **bare)) for one in rows]
-    words = [data_words(files[one.run]) for one in rows]
-    labels = short_labels(dict(zip(plain, words, strict=True)))
-    at = [one.signature for one in rows].index(row.signature)
-    return labels[plain[at]].removeprefix(", ")
+    for row, key, recipe in zip(rows, keys, plain, strict=True):
+        groups.setdefault(key, {})[recipe] = data_words(files[row.run])
+    labels = {key: short_labels(own) for key, own in groups.items()}
+    return [labels[key][recipe].removeprefix(", ") for key, recipe in zip(keys, plain, strict=True)]
 
 
 def lines_of(matrix: DataFrame) -> list[tuple[str, list[list[Row]]]]:

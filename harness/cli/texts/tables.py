@@ -16,7 +16,7 @@ from harness.present.screen import say, show, show_json, show_rows, warn
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
 from harness.storage.tables import FileFormat, column_of, extended, output_format, read_input
-from harness.text.cleaning import Cleaned, chosen_steps
+from harness.text.cleaning import chosen_steps
 from harness.text.cleaning import clean as clean_text
 
 SHARED = {
@@ -162,7 +162,8 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     steps = chosen_steps(options.names(choice.steps, "--steps"))
     table, where = read_input(choice.file, None, has_column=choice.column is not None)
     refuse_source(out, Path(where))
-    found = [_cleaned(cell, steps) for cell in column_of(table, choice.column, where=where)]
+    cells = map(text_of, column_of(table, choice.column, where=where))
+    found = [(None, str(c), ()) if isinstance(c, Flag) else clean_text(c, steps) for c in cells]
     texts, notes, _ = zip(*found, strict=True)
     added = pandas.DataFrame({choice.name: texts, f"{choice.name}_note": notes}, dtype=object)
     write_whole(out, extended(table, added, target))
@@ -179,8 +180,3 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
         warn(f"without a cleaned text: {said}; their cells are blank; see {choice.name}_note")
     return ExitCode.of(missing)
-
-
-def _cleaned(cell: object, steps: Sequence[str]) -> Cleaned:
-    text = text_of(cell)
-    return (None, str(text), ()) if isinstance(text, Flag) else clean_text(text, steps)

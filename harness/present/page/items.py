@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -87,7 +87,9 @@ class PageParts:
     called: Sequence[str] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
     compared: Callable[[int], ComparedRun] = NotImplemented
-    ledgers: Callable[[Path], Ledger] = field(default_factory=lambda: cache(Ledger))
+    ledgers: Callable[[Path], Ledger] = field(
+        default_factory=lambda: cache(partial(Ledger, is_snapshot=True))
+    )
     title: str = ""
     sections: Sequence[PageSection] = ()
     calls: Sequence[tuple[int, int] | None] = ()

@@ -25,7 +25,6 @@ from harness.analysis.boards.ranked import leaderboard
 from harness.analysis.boards.scores import judge_fitness
 from harness.analysis.boards.views import without_seed
 from harness.errors import HarnessError, SpecError, StoreError
-from harness.lazy import DataFrame
 from harness.present.page import tables
 from harness.present.page.items import (
     MOST_ANSWERS,
@@ -74,7 +73,7 @@ def page_data(
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
     made = collect_items(folders, results, answers)
     made.scores, boards, verdicts = leaderboard(folders)
-    ordered = tables.in_order(made, [own for _, own in boards.groupby("board")])
+    ordered = tables.in_order(made, boards)
     alarms = [*tables.alarms(made, judge_fitness(boards, verdicts))]
     made.sections = _sections(made, ordered, alarms)
     tasks = list(dict.fromkeys(file.run.task for file in made.files))
@@ -132,10 +131,10 @@ def _asset(name: str) -> str:
 
 
 def _sections(
-    made: PageParts, boards: Sequence[tables.Named], alarms: Sequence[str]
+    made: PageParts, boards: Sequence[tables.Board], alarms: Sequence[str]
 ) -> list[PageSection]:
     lines, differences = _headlines(made, boards)
-    ranked = [tables.leaderboard(made, board, pick) for board, pick in boards]
+    ranked = [tables.leaderboard(made, board) for board in boards]
     found = [
         PageSection("asked", "What was asked", [*tables.asked(made.files, made.called)]),
         PageSection("headline", "The result in words", lines),
@@ -150,28 +149,27 @@ def _sections(
 
 
 def _headlines(
-    made: PageParts, boards: Sequence[tables.Named]
+    made: PageParts, boards: Sequence[tables.Board]
 ) -> tuple[list[str], list[PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges.
 
     Of boards that differ in the seed alone the first is compared.
     """
     lines, found = list[str](), list[PageTable]()
-    ranked, unranked, seen = set[str](), list[DataFrame](), set[tuple[str, ...]]()
-    for board, pick in boards:
-        row = tables.first(board)
-        key = without_seed(row.recipe)
+    ranked, unranked, seen = set[str](), list[tables.Board](), set[tuple[str, ...]]()
+    for board in boards:
+        row, key = board.head, without_seed(board.head.recipe)
         if row.variant != tables.main_variant(made.file_of(row)) or key in seen:
             continue
         seen.add(key)
-        if board["rank"].isna().all():
+        if board.rows["rank"].isna().all():
             unranked.append(board)
             continue
         ranked.add(row.task)
-        compared, differences, notes = tables.differences(made, board, pick)
-        lines += [tables.headline(board, compared, pick), *notes]
+        compared, differences, notes = tables.differences(made, board)
+        lines += [tables.headline(board, compared), *notes]
         found += differences
-    left = [board for board in unranked if tables.first(board).task not in ranked]
+    left = [board for board in unranked if board.head.task not in ranked]
     return [*lines, *tables.unranked(left)], found
 
 

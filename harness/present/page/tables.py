@@ -7,11 +7,11 @@ here computes a statistic.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.analysis.boards.scores import Row
 from harness.analysis.boards.scores import alarms as alarms_of
-from harness.analysis.boards.views import board_notes, ranked_on, recipe_label
+from harness.analysis.boards.views import board_notes, ranked_on, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import difference_words
 from harness.analysis.pairings import Kind, Pairing, of_one_task
@@ -42,8 +42,14 @@ _MOST = 12
 """So many models are compared with the leader."""
 _SETTINGS = BootstrapSettings(0, 1000)
 Line = Mapping[str, Value]
-Named = tuple[DataFrame, str]
-"""A board and its short name."""
+
+
+class Board(NamedTuple):
+    """A board of the page, its first row, whose task, variant and judge all have, and its name."""
+
+    rows: DataFrame
+    head: Row
+    name: str
 
 
 def table_of(title: str, lines: Sequence[Line], **more: Any) -> PageTable:  # noqa: ANN401 - fields of a table
@@ -73,11 +79,6 @@ def known(number: float) -> float | None:
 
 def _whole(number: float) -> int | None:
     return None if isnan(number) else int(number)
-
-
-def first(board: DataFrame) -> Row:
-    """The first row of a board: all have its task, variant and judge."""
-    return next(board[:1].itertuples())
 
 
 def best(board: DataFrame) -> list[Row]:
@@ -114,36 +115,36 @@ def main_variant(file: RunFile) -> str:
     return average if average and set(members(file, average)) <= set(own) else first
 
 
-def in_order(page: PageParts, boards: Sequence[DataFrame]) -> list[Named]:
+def in_order(page: PageParts, boards: DataFrame) -> list[Board]:
     """The boards with short names, task by task, main variants and the task's own judges first."""
+    ranked = boards.groupby("board")["rank"].count()
 
-    def key(board: DataFrame) -> tuple[object, ...]:
-        row = first(board)
+    def key(row: Row) -> tuple[object, ...]:
         file, label = page.file_of(row), JudgeLabel.parse(row.judge)
         order, judges = [*file.task.variants], file.task.judges
         return (
             row.task,
             row.variant != main_variant(file),
-            -min(int(board["rank"].notna().sum()), 2),  # of two recipes, the one that ranks models
+            -min(int(ranked[row.board]), 2),  # of two recipes, the one that ranks models
             order.index(row.variant) if row.variant in order else -1,
             judges.index(label.name) if label.name in judges else len(judges),
             row.recipe,
         )
 
-    ordered = sorted(boards, key=key)
-    heads = [first(board) for board in ordered]
+    heads = sorted(boards.drop_duplicates("board").itertuples(), key=key)
     names = [f"{row.variant}, by {row.judge}" for row in heads]
-    tasks = [f"{row.task}, {name}" for row, name in zip(heads, names, strict=True)]
-    for at, row in enumerate(heads):
-        alike = [own for own, task in zip(heads, tasks, strict=True) if task == tasks[at]]
-        label = recipe_label(row, alike, {own.run: page.file_of(own) for own in alike})
-        names[at] += f", {label}" if label else ""
-    return list(zip(ordered, names, strict=True))
+    keys = [(row.task, row.variant, row.judge) for row in heads]
+    labels = recipe_labels(heads, keys, {row.run: page.file_of(row) for row in heads})
+    own = dict(iter(boards.groupby("board")))
+    return [
+        Board(own[row.board], row, f"{name}, {label}" if label else name)
+        for row, name, label in zip(heads, names, labels, strict=True)
+    ]
 
 
-def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
+def leaderboard(page: PageParts, own: Board) -> PageTable:
     """Ranks and groups, values, chance, counts, what is missing, cost."""
-    head = first(board)
+    board, head, pick = own
     is_rate = head.ranked_by == "tpr_less_fpr"
     is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
     lines: list[Line] = []
@@ -170,33 +171,32 @@ def leaderboard(page: PageParts, board: DataFrame, pick: str) -> PageTable:
     return table_of(f"{head.task}: {pick}", lines, task=head.task, pick=pick, **words)
 
 
-def phenomena(page: PageParts, boards: Sequence[Named]) -> Iterator[PageTable]:
+def phenomena(page: PageParts, boards: Sequence[Board]) -> Iterator[PageTable]:
     """Models by the groups of samples, for each board that has groups."""
-    for board, pick in boards:
-        head, scores = first(board), page.scores
-        is_own = scores["signature"].isin(board["signature"]) & (scores["metric"] == head.metric)
-        found = {(row.signature, row.group): row for row in scores[is_own].itertuples()}
-        groups = [ALL, *sorted({group for _, group in found} - {ALL})]
+    found: dict[tuple[str, str], dict[str, Row]] = {}
+    is_wanted = page.scores["metric"].isin({board.head.metric for board in boards})
+    for row in page.scores[is_wanted].itertuples():
+        found.setdefault((row.signature, row.metric), {})[row.group] = row
+    for board, head, pick in boards:
+        of_models = [found.get((own, head.metric), {}) for own in board["signature"]]
+        groups = [ALL, *sorted({group for own in of_models for group in own} - {ALL})]
         if len(groups) < 3:
             continue
         lines: list[dict[str, Value]] = []
-        for signature, model in zip(board["signature"], board["model"], strict=True):
-            own = {group: found.get((signature, group)) for group in groups}
+        for model, own in zip(board["model"], of_models, strict=True):
             cells: dict[str, Value] = {
                 group: (known(row.value), known(row.low), known(row.high), why(page, row))
-                for group, row in own.items()
-                if row is not None
+                for group in groups
+                if (row := own.get(group)) is not None
             }
             lines.append({"model": model, **cells})
         title = f"{head.task}, {head.metric} by group: {pick}"
         yield table_of(title, lines, task=head.task, pick=pick)
 
 
-def differences(
-    page: PageParts, board: DataFrame, pick: str
-) -> tuple[list[Row], list[PageTable], list[str]]:
+def differences(page: PageParts, board: Board) -> tuple[list[Row], list[PageTable], list[str]]:
     """The leader less each other ranked model: rows (their p corrected together), table, notes."""
-    lead, *others = best(board)
+    pick, (lead, *others) = board.name, best(board.rows)
     pairs: list[tuple[Pairing, list[int]]] = []
     notes, wanted = [], (Kind.RUNS, lead.variant, lead.decoding)
     for other in others[:_MOST]:
@@ -327,23 +327,23 @@ def _sources(files: Sequence[RunFile]) -> list[str]:
     return [f"{said} ({label})" if alike[said] > 1 else said for said, label in made]
 
 
-def unranked(boards: Sequence[DataFrame]) -> list[str]:
+def unranked(boards: Sequence[Board]) -> list[str]:
     """The tasks of boards on which no model is ranked, and why: a line a reason."""
     tasks: dict[str, dict[str, None]] = {}
-    for board in boards:
+    for board, head, _ in boards:
         is_any = not board["is_control"].all()
         why = board_notes(board, has_ends=False) if is_any else ["Only controls have answered."]
-        tasks.setdefault(" ".join(why), {})[first(board).task] = None
+        tasks.setdefault(" ".join(why), {})[head.task] = None
     return [f"No model is ranked on {', '.join(own)}. {why}" for why, own in tasks.items()]
 
 
-def headline(board: DataFrame, compared: Sequence[Row], pick: str) -> str:
-    """Who leads a board that ranks a model, and by how much, in words; `pick` is its name.
+def headline(board: Board, compared: Sequence[Row]) -> str:
+    """Who leads a board that ranks a model, and by how much, in words.
 
     `compared` has the leader less each other model; its p are corrected for all of them.
     """
-    lines = best(board)
-    where = f"On {first(board).task} ({pick})"
+    lines = best(board.rows)
+    where = f"On {board.head.task} ({board.name})"
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(lines[0])}"
     facts = [difference_words(row, (row.model_a, row.model_b)) for row in compared[:1]] or [
