@@ -13,13 +13,11 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
 from harness.pipeline.score import ALL, headlines
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.specs.models import CLASSIFIERS
+from harness.specs.models import CLASSIFIERS, IMPORTED
 from harness.storage.runs import Costs, MissingCount, RunFile, ScoreRow, table_text
 from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
-IMPORTED = "replay"
-"""The kind of a model whose answers other people stored: it is never asked."""
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
 
@@ -31,8 +29,7 @@ def shown_decoding(decoding: str, signature: str) -> str:
 
 def facts_of(done: RunResult) -> dict[str, Any]:
     """A run for JSON."""
-    file = done.file
-    facts = {"costs": file.costs, "redrawn": file.redrawn, "missing": file.missing}
+    facts = {name: getattr(done.file, name) for name in ("costs", "redrawn", "missing")}
     return {"folder": str(done.folder.path), "scores": done.scores, **facts}
 
 

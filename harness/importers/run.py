@@ -13,12 +13,13 @@ from harness.importers.record import StoredAnswer
 from harness.parts import Decoding, Mode, Reason, digest
 from harness.pipeline.plan import SCORING, PlannedResponse, applicable
 from harness.pipeline.walk import sample_record
+from harness.specs.models import IMPORTED
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import DataEntry, ModelEntry, RunFile
 
-KIND, ABSENT = "replay", "not in the imported files"
+ABSENT = "not in the imported files"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ImportJob:
     @property
     def identity(self) -> str:
         """The model's identity: all that is known of it is what it is called."""
-        return f"{KIND}:{self.model}@{self.name}"
+        return f"{IMPORTED}:{self.model}@{self.name}"
 
     @cached_property
     def planned(self) -> list[PlannedResponse]:
@@ -109,7 +110,7 @@ def file_of(job: ImportJob) -> RunFile:
         digest=run.digest,
         run=run,
         task=job.task,
-        model=ModelEntry(job.model, KIND, job.identity, None),
+        model=ModelEntry(job.model, IMPORTED, job.identity, None),
         data=job.data,
         variants=words,
         samples=len(job.samples),

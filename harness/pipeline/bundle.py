@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 
 from harness import __version__
@@ -30,7 +29,7 @@ from harness.pipeline.score import derived
 from harness.pipeline.setup import joined, stored_setup
 from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES, Registry
-from harness.specs.models import HostedSpec
+from harness.specs.models import IMPORTED, HostedSpec
 from harness.specs.plugins import OWN
 from harness.storage.bundle import pack, unpack
 from harness.storage.cells import decode_json
@@ -42,8 +41,6 @@ from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
 from harness.workspace import Workspace
 
-IMPORTED = "replay"
-"""The kind of a model whose answers were imported: what it was asked is not ours to derive."""
 MOST_SHOWN, LEAST_SECRET = 10, 8
 _LABELS = ("sample", "variant", "decoding", "group", "judge", "metric")
 _DERIVED = re.compile(
@@ -93,23 +90,31 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     """
     found = [(folder, StoredRun.read(folder)) for folder in folders]
     runs = sorted(found, key=lambda pair: (pair[1].file.run.task, pair[1].file.digest))
-    files, lines, made = dict[str, bytes](), list[str](), [run.file for _, run in runs]
+    files, made = dict[str, bytes](), [run.file for _, run in runs]
     for folder, run in runs:
         names = [name for name in (*NAMES, SUMS) if (folder.path / name).exists()]
         place = f"results/runs/{_place(run.file)}"
         files |= {f"{place}/{name}": (folder.path / name).read_bytes() for name in names}
         files |= _home(workspace.registry, run.file)
-        judges = ", ".join(entry.name for entry in run.file.judges) or "nobody"
-        answers = f"{run.file.samples} samples, {run.file.planned} answers, judged by {judges}"
-        lines.append(f"- {run.file.run.task}, {run.file.model.name}: {answers}")
     count = f"{len(made)} run{'s' * (len(made) != 1)}"
     files |= _calls(workspace, runs)
-    about = README.format(count=count, version=__version__, runs="\n".join(lines))
-    files["README.md"] = about.encode()
+    lines = "\n".join(map(_line_of, made))
+    files["README.md"] = README.format(count=count, version=__version__, runs=lines).encode()
     _refuse_secrets(workspace, made, files)
-    data = pack(files)
-    write_whole(out, data)
+    write_whole(out, data := pack(files))
     return len(files), len(data)
+
+
+def _line_of(file: RunFile) -> str:
+    """A run in the README, with what is missing of it."""
+    judges = ", ".join(entry.name for entry in file.judges) or "nobody"
+    lost = (
+        f"{gap.count} {gap.judge and 'verdicts of '}{gap.judge or 'answers'} {gap.reason}"
+        for gap in file.missing or ()
+    )
+    answers = f"{file.samples} samples, {file.planned} answers, judged by {judges}"
+    missing = ", ".join(lost) or "nothing"
+    return f"- {file.run.task}, {file.model.name}: {answers}; missing: {missing}"
 
 
 def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) -> dict[str, bytes]:
@@ -129,8 +134,7 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
                 f"{lost[0][:12]}); copy its folder back, or repeat the run"
             )
     # Of one time in the order of the ledger, which `sorted` keeps.
-    timed = {name: sorted(lines.items(), key=itemgetter(1)) for name, lines in found.items()}
-    return {name: b"".join(line for line, _ in lines) for name, lines in timed.items()}
+    return {name: b"".join(sorted(lines, key=lines.__getitem__)) for name, lines in found.items()}
 
 
 def _call_keys(records: Sequence[SampleRecord]) -> set[str]:

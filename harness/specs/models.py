@@ -327,6 +327,7 @@ HostedSpec = OpenAISpec | AnthropicSpec  # models that answer prompts elsewhere,
 # Models that read a text and give it a label: they answer the choices of tasks, and no prompt.
 LabellingSpec = TrainedSpec | ModerationSpec
 CLASSIFIERS = frozenset(kinds_of(LabellingSpec))  # their kinds
+IMPORTED = "replay"  # the kind of a model whose answers others stored: it is never asked
 # Plugins add specs to these.
 ModelSpec = LocalSpec | HostedSpec | ScriptedSpec | LabellingSpec | PythonModelSpec
 Backend = Literal["transformers", "vllm", "server"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support import stored_tables
+from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Lines, Toy, build
 
@@ -116,7 +117,21 @@ def test_a_bundle_holds_the_calls_and_files_of_its_runs_alone(toy: Toy, tmp_path
         "home/configs/judges/near.yaml",
         "home/prompts/toy/base.user.j2",
     }
-    assert "harness bundle --check FILE.zip" in files["README.md"].decode()
+    assert "harness bundle --check FILE.zip" in (readme := files["README.md"].decode())
+    assert "- toy, oracle: 6 samples, 12 answers, judged by near; missing: nothing" in readme
+
+
+def test_the_readme_of_a_bundle_says_what_is_missing_of_each_run(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = {"Story number 3": ("500",) * 9, "Judge yes 2": ("500",) * 9}
+    with StubServer(Script(replies={"Story number 2": ("yes 2",)}, faults=faults)) as stub:
+        monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
+        toy.run("--judge", "choice", "--variant", "base", model="alpha")
+        assert bundle(toy, tmp_path / "x.zip") == 0
+
+    readme = contents(tmp_path / "x.zip")["README.md"].decode()
+    assert "; missing: 2 answers failed, 2 verdicts of choice failed" in readme
 
 
 def test_bundles_elsewhere_are_equal(
