@@ -5,13 +5,15 @@ scores by every metric, ranks and groups, verdicts, agreement, comparisons, rate
 ledgers and the exit codes. Floats may differ by 1e-9; those that a neural network had a part in by
 1e-4, since its last digits differ between machines.
 
-    PYTHONPATH=.:tests python tests/test_golden_runs.py --write  # take today's numbers for right
+    python tests/test_golden_runs.py --write              # take today's numbers for right
+    python tests/test_golden_runs.py --write --only NAME  # those of one scenario
 """
 
 import csv
 import json
 import os
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -398,7 +400,8 @@ def read(path: Path) -> pandas.DataFrame:
 def scores_of(folder: RunFolder) -> pandas.DataFrame:
     """The scores of a run by every metric."""
     rows = [cells_of(row) for row in all_scores(folder)]
-    return pandas.DataFrame(rows, columns=COLUMNS).assign(run=folder.path.name)
+    made = pandas.DataFrame(rows, columns=COLUMNS).assign(run=folder.path.name)
+    return made.astype(dict.fromkeys(("value", "low", "high", "chance", "cost_usd"), "float64"))
 
 
 def ranked(path: Path) -> pandas.DataFrame:
@@ -512,24 +515,38 @@ def test_every_shipped_task_is_pinned() -> None:
     assert tasks <= {scenario.name for scenario in SCENARIOS}
 
 
-def write() -> None:
-    """Take the numbers of today for right."""
-    found: dict[str, list[pandas.DataFrame]] = {name: [] for name in TABLES}
-    for scenario in SCENARIOS:
+def write(only: str | None = None, into: Path = GOLDEN) -> None:
+    """Take the numbers of today for right: of one scenario, or of all."""
+    names = [scenario.name for scenario in SCENARIOS]
+    found = {name: [kept(name).query("scenario != @only")] if only else [] for name in TABLES}
+    for scenario in (one for one in SCENARIOS if only in (None, one.name)):
         with TemporaryDirectory() as name:
             for table, frame in carry_out(scenario, Path(name).resolve()).items():
                 if len(frame):
                     found[table].append(frame.assign(scenario=scenario.name))
     for table, frames in found.items():
-        made = pandas.concat(frames)
+        made = pandas.concat(frames).sort_values(
+            "scenario", key=lambda own: own.map(names.index), kind="stable"
+        )
         numbers = [c for c in made.select_dtypes("number").columns if c not in TABLES[table]]
         made[["scenario", *TABLES[table], *numbers]].to_csv(
-            GOLDEN / f"{table}.csv.gz",
+            into / f"{table}.csv.gz",
             index=False,
             float_format="%.13g",
             compression={"method": "gzip", "mtime": 0},
         )
 
 
+def test_one_scenario_is_written_again_and_the_others_stay(tmp_path: Path) -> None:
+    write("ishate_non_explicit", tmp_path)
+
+    for name in TABLES:
+        made = pandas.read_csv(tmp_path / f"{name}.csv.gz", dtype={"run": str})
+        assert differences(name, made, kept(name), is_near=False) == []
+
+
 if __name__ == "__main__":
-    write()
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", required=True)
+    parser.add_argument("--only", choices=[scenario.name for scenario in SCENARIOS])
+    write(parser.parse_args().only)

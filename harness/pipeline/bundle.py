@@ -112,9 +112,8 @@ def _line_of(file: RunFile) -> str:
         f"{gap.count} {gap.judge and 'verdicts of '}{gap.judge or 'answers'} {gap.reason}"
         for gap in file.missing or ()
     )
-    answers = f"{file.samples} samples, {file.planned} answers, judged by {judges}"
-    missing = ", ".join(lost) or "nothing"
-    return f"- {file.run.task}, {file.model.name}: {answers}; missing: {missing}"
+    answers = f"{file.samples} samples, {file.planned} answers, judged by {judges}; missing: "
+    return f"- {file.run.task}, {file.model.name}: {answers}{', '.join(lost) or 'nothing'}"
 
 
 def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) -> dict[str, bytes]:
@@ -134,7 +133,8 @@ def _calls(workspace: Workspace, runs: Sequence[tuple[RunFolder, StoredRun]]) ->
                 f"{lost[0][:12]}); copy its folder back, or repeat the run"
             )
     # Of one time in the order of the ledger, which `sorted` keeps.
-    return {name: b"".join(sorted(lines, key=lines.__getitem__)) for name, lines in found.items()}
+    timed = {name: sorted(lines, key=lines.__getitem__) for name, lines in found.items()}
+    return {name: b"".join(lines) for name, lines in timed.items()}
 
 
 def _call_keys(records: Sequence[SampleRecord]) -> set[str]:
