@@ -180,6 +180,7 @@ def answers_sheet(
     rated[MARKS] = ""
     rows = _shown(rated.drop_duplicates(ROW), samples, form)
     key = rated[list(KEY_COLUMNS)].sort_values(list(KEY_COLUMNS), ignore_index=True)
+    key.attrs["names"] = [*rated.variant.unique(), *rated.decoding.unique()]  # as in the plan
     lost = len(chosen) - len(rated)
     if form is None:
         return Sheet(rows, key=key, lost=lost)
@@ -214,7 +215,7 @@ def _shown(answers: DataFrame, samples: Mapping[str, Sample], form: SheetForm | 
     rows = []
     for one in answers.itertuples():
         sample = samples[one.sample_id]
-        fields = form.fields(sample) if form else dict(sorted(sample.fields.items()))
+        fields = form.fields(sample) if form else sample.fields
         named = {f"{n}_" if n in OWN_COLUMNS else n: text for n, text in fields.items()}
         rows.append({ROW: one.row, **named, ANSWER: one.answer})
     made = pandas.DataFrame(rows, index=list(answers.sample_id)).fillna("")

@@ -193,10 +193,8 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
     """
     folders = find_runs(results, choice.runs)
     drawn, file = options.names(choice.temperature, "--temperature"), folders[0].read()
-    known, own = (
-        options.registry(to.home).names("configs/sheets"),
-        (file.run.task, file.task.made_of),
-    )
+    known = options.registry(to.home).names("configs/sheets")
+    own = (file.run.task, file.task.made_of)
     # The form of the task, or that of the task it was made of.
     if (form := next((name for name in own if name in known), None)) is None:
         warn(f"no configs/sheets/{file.run.task}.yaml: each field of a sample is a column")
@@ -209,7 +207,7 @@ def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS
         seed=to.seed,
     )
     if (key := sheet.key) is not None:
-        names = ", ".join([*key.variant.unique(), *key.decoding.unique()])
+        names = ", ".join(key.attrs["names"])
         equal = f"; {len(key)} answers, equal ones in one row" * (len(key) > len(sheet.rows))
         warn(f"variant {names}{equal} (others: --variant, --temperature)")
     return to.write(sheet, each=choice.per_answer, size=choice.per_file)

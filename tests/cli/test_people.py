@@ -178,6 +178,24 @@ def test_answers_that_are_equal_at_two_temperatures_are_rated_once(ran: Toy, cap
     assert "raters: s (24)" in told.out
 
 
+def test_decodings_and_fields_are_named_in_the_order_of_plan_and_data(
+    toy: Toy, capsys: Lines
+) -> None:
+    toy.edit("tasks/toy.yaml", "temperature: 0,", "temperature: 0.7,")
+    samples = toy.home / "tasks/samples/toy.jsonl"
+    samples.write_text(samples.read_text("utf-8").replace('."}', '.", "aside": "so"}'), "utf-8")
+    assert toy.run("--variant", "base") == 0
+    capsys.readouterr()
+
+    assert export(toy, "s.csv", "--temperature", "all") == 0
+    assert main(["show", str(toy.runs()[0]), "--results", str(toy.results)]) == 0
+
+    out, err = capsys.readouterr()
+    assert "variant base, T0.7, T0.5; 12 answers" in err
+    assert "temperatures 0.7, 0.5;" in out
+    assert (toy.folder / "s.csv").read_text("utf-8-sig").startswith("row,story,aside,answer,")
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
