@@ -18,7 +18,7 @@ from harness.storage.find_runs import find_runs, run_folders, shown_runs
 
 @dataclass(frozen=True, kw_only=True)
 class TableChoice:
-    """What stands in a table, and in which file it is written."""
+    """What is in a table, and in which file it is written."""
 
     names: list[str] | None = argument(
         "NAME",

@@ -12,7 +12,7 @@ from harness.storage.find_runs import find_runs, run_facts, run_folders, shortes
 from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
-"""The facts that stand in the title where all runs of a task share them, else in a column."""
+"""The facts that are in the title where all runs of a task share them, else in a column."""
 WIDTH, SHORTEST = 80, 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 

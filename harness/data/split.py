@@ -105,7 +105,7 @@ def leaks(parts: Sequence[tuple[str, Sequence[str]]]) -> DataFrame:
 
 
 def picked(table: Table, rows: Sequence[int]) -> Table:
-    """Some rows of a table, from 0, as they stand in it."""
+    """Some rows of a table, from 0, as they are in it."""
     return Table(
         table.file_format,
         table.columns,

@@ -64,7 +64,7 @@ def formula_text(cell: str) -> str:
 
 def json_text(value: object, indent: int | None = None) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
-    # What was read may stand in an object of ours.
+    # What was read may be a part of an object of ours.
     finite = _mapped(
         value, lambda x: None if isinstance(x, float) and not isfinite(x) else x, depth=-DEEPEST
     )

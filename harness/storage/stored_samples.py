@@ -106,7 +106,7 @@ class StoredSamples(Sequence[Sample]):
         return sorted({name for name in ids if ids.count(name) > 1})
 
     def _each(self, places: _Places, decoder: msgspec.msgpack.Decoder[_T]) -> Iterator[_T]:
-        """What stands at some places; samples that follow one another are read at once."""
+        """The samples at some places; samples that follow one another are read at once."""
         for begin in range(0, len(places), _MANY):
             some = places[begin : begin + _MANY]
             starts, ends = self._starts[some], self._ends[some]

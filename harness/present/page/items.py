@@ -49,7 +49,7 @@ Array = tuple[object, ...]
 class PageTable(Struct, frozen=True):
     """A table of a section; of those with one `task` a reader picks one by its `pick`.
 
-    A column has a `name` and a `kind`. `about` stands above the table, `notes` below.
+    A column has a `name` and a `kind`. `about` is above the table, `notes` below.
     """
 
     title: str
