@@ -138,8 +138,7 @@ class EvaluatedRun:
     def _repr_html_(self) -> str:
         """The overall scores, for a notebook."""
         scores = self.scores
-        html: str = scores[scores.group == ALL].to_html(escape=True, index=False, na_rep="")
-        return html
+        return str(scores[scores.group == ALL].to_html(escape=True, index=False, na_rep=""))
 
 
 # Runs, or names of runs as commands take them; without them, all below the results folder.
@@ -229,13 +228,17 @@ def items(runs: Runs | None = None, *, results: str | Path = "results") -> DataF
 def leaderboard(
     runs: Runs | None = None, task: str | None = None, *, results: str | Path = "results"
 ) -> DataFrame:
-    """The scores of some runs, or of one task's, with the columns of leaderboard.csv."""
+    """The scores of some runs, or of one task's, with the columns of leaderboard.csv.
+
+    `attrs` has a `title`, on what models are ranked, empty where none is ranked with another, and
+    `notes`, why some have no rank or no interval.
+    """
     folders = _folders(runs, results)
-    known = sorted({folder.read().run.task for folder in folders})
-    if task is not None and task not in known:
-        raise StoreError(f"no run of task {task!r}{did_you_mean(task, known)}")
-    board = frames.board_frame(folders)
-    return board if task is None else board[board.task == task].reset_index(drop=True)
+    tasks = [folder.read().run.task for folder in folders]
+    if task not in {None, *tasks}:
+        raise StoreError(f"no run of task {task!r}{did_you_mean(str(task), sorted({*tasks}))}")
+    own = [one for one, name in zip(folders, tasks, strict=True) if task in (None, name)]
+    return frames.board_frame(own)
 
 
 def table(
@@ -334,8 +337,7 @@ def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") ->
     given = _names(texts, "texts")
     scored = _opened(None).registry.scorer(scorer).score(given)
     flags = [None if one.flag is None else str(one.flag) for one in scored]
-    values = [one.value for one in scored]
-    return pandas.DataFrame({"text": given, "value": values, "flag": flags})
+    return pandas.DataFrame({"text": given, "value": [s.value for s in scored], "flag": flags})
 
 
 def _opened(workspace: Workspace | None) -> Workspace:

@@ -66,7 +66,7 @@ def write(tables: Sequence[PaperTable], path: Path) -> None:
 def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
     """The values in full precision, NaN if missing; several tables one below the other.
 
-    `attrs` has `title`, `notes` and `signatures`.
+    `attrs` has `title`, `notes` and `signatures`; several tables have titles in the column `table`.
     """
     frames = []
     for one in tables:
@@ -75,7 +75,7 @@ def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
         if len(tables) > 1:
             frames[-1].insert(0, "table", one.title)
     made = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    made.attrs["title"] = "; ".join(one.caption for one in tables)
+    made.attrs["title"] = tables[0].caption if len(tables) == 1 else f"{len(tables)} tables"
     made.attrs["notes"] = list(dict.fromkeys(note for one in tables for note in one.notes))
     made.attrs["signatures"] = sorted({text for one in tables for text in one.signatures})
     return made

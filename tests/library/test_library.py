@@ -130,6 +130,9 @@ def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served:
     assert set(first["board"].model) == {"stub-model", "mine"} or "mine" in set(
         first["board"].model
     )
+    (note,) = first["board"].attrs["notes"]
+    assert note.startswith("No interval for local-server")
+    assert not first["board"].attrs["title"]
     assert set(first["agreed"].judge.dropna()) >= {"minilm-cosine"}
     assert 0 < first["implicit"].value[0] < 2
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from harness.analysis import error_table
 from harness.analysis.boards.ranked import board_rows, leaderboard
+from harness.analysis.boards.views import board_notes, ranked_on
 from harness.analysis.flags import RateQuery, flags
 from harness.analysis.rates import rates
 from harness.errors import SpecError
@@ -25,8 +26,9 @@ def samples_frame(folders: Sequence[RunFolder]) -> DataFrame:
     known = load(folders, "samples", ["sample", "cluster", "group", "gold"])
     verdicts = load(folders, "verdicts", ["row", "judge", "value", "reason", "note"])
     keys = ["task", "model", "run"]
-    found = answers.merge(known, on=[*keys, "sample"])
-    found = found.merge(verdicts, on=[*keys, "row"], how="left")
+    found = answers.merge(known, on=[*keys, "sample"]).merge(
+        verdicts, on=[*keys, "row"], how="left"
+    )
     return found.rename(columns={"sample": "sample_id"})[list(SAMPLE_COLUMNS)]
 
 
@@ -41,7 +43,9 @@ def items_frame(folders: Sequence[RunFolder]) -> DataFrame:
 def board_frame(folders: Sequence[RunFolder]) -> DataFrame:
     """All scores with their ranks: the rows of leaderboard.csv with `--metrics`."""
     scores, boards, _ = leaderboard(folders, is_every=True)
-    return board_rows(scores, boards, is_every=True)
+    found = board_rows(scores, boards, is_every=True)
+    found.attrs = {"title": ranked_on(boards), "notes": board_notes(boards)}
+    return found
 
 
 def rates_frame(
