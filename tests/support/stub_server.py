@@ -60,8 +60,9 @@ class Stats:
 
         `longest_waits_s` is what one prompt was made to wait in all: late answers, Retry-After.
         """
-        names = ("requests", "answered", "aborted", "early_retries", "in_flight_max", "model_lists")
+        names = ("requests", "answered", "aborted", "early_retries", "in_flight", "in_flight_max")
         return {
+            "model_lists": self.model_lists,
             **{name: getattr(self, name) for name in names},
             "span_s": self.last_s - self.first_s,
             "distinct": len(self.attempts),

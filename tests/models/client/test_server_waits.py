@@ -40,6 +40,23 @@ def test_a_server_that_only_fails_ends_the_run_soon() -> None:
         assert server.stats()["requests"] < 80
 
 
+def test_fewer_calls_are_in_flight_after_a_server_rejected_many() -> None:
+    in_flight: dict[int, int] = {}
+
+    def reply(prompt: str) -> str:
+        in_flight[int(prompt.split()[1])] = server.stats()["in_flight"]
+        return "yes"
+
+    rejected = Script(faults={"question 3": ("429",)}, delay_s=0.05)  # 300 to 399, and a few before
+    with StubServer(rejected, reply=reply) as server:
+        model = model_at(server.url, concurrency=64)
+        found = list(model.answer(asked(model, 500)))
+
+    assert [response.texts for response in found] == [("yes",)] * 500
+    before, after = (max(in_flight[n] for n in range(*ends)) for ends in ((200, 300), (450, 500)))
+    assert after <= 40 < before <= 64
+
+
 def test_no_server_at_the_address_is_said_before_anything_is_asked() -> None:
     model = model_at(f"http://127.0.0.1:{free_port()}/v1")
 
