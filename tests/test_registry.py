@@ -8,7 +8,7 @@ import pytest
 import yaml
 from msgspec import structs
 from support.each import each
-from support.toy import MODEL, PRICES, Toy
+from support.toy import BY_VECTORS, MODEL, PRICES, Toy
 
 from harness.errors import ModelError, SpecError
 from harness.models.client.cached import Price
@@ -27,12 +27,6 @@ from harness.specs.models import Backend, OpenAISpec, TransformersSpec
 SHIPPED = Registry((shipped_home(),), {}, Path("cache"))
 SECTIONS: tuple[Section, ...] = ("tasks", "configs/models", "configs/judges", "configs/data")
 LLAMA = Llm2VecSpec(base="b", adapters=("x", "y"), revision="r", instruction="Say:", max_length=9)
-HOSTED = """
-    about: By a server's vectors.
-    kind: cosine
-    encoder: {kind: hosted, model: umpire}
-    options: {accept: right, reject: wrong}
-"""
 
 
 def shipped(section: Section) -> list[str]:
@@ -96,7 +90,7 @@ def test_an_llm2vec_encoder_is_built_as_its_spec_says() -> None:
 
 @pytest.mark.parametrize("name", ["choice", "far"])
 def test_a_judge_that_asks_is_not_built_without_its_model(toy: Toy, name: str) -> None:
-    toy.write("configs/judges/far.yaml", HOSTED)
+    toy.write("configs/judges/far.yaml", BY_VECTORS)
     registry = toy.space().registry
 
     with pytest.raises(SpecError, match=f"judge {name} asks a model, and asked none"):

@@ -6,20 +6,11 @@ from collections.abc import Iterator
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import SAMPLES, Lines, Toy
+from support.toy import CLAUDE, SAMPLES, Lines, Toy
 
 from harness.storage.runs import read_table
 
 KEY = "sk-ant-nobody-sees"
-CLAUDE = """
-    about: Behind the stub.
-    kind: anthropic
-    model: claude-of-the-stub
-    base_url: http://127.0.0.1:9
-    base_url_env: CLAUDE_URL
-    key_env: CLAUDE_KEY
-    attempts: 2
-"""
 STARS = """
     about: From 0 to 5.
     kind: rating

@@ -6,26 +6,18 @@ from collections.abc import Iterator
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import DECODINGS, PRICES, SAMPLES, Lines, Toy
+from support.toy import CLAUDE, DECODINGS, PRICES, SAMPLES, Lines, Toy
 
 from harness.models.client.batches import BatchFiles, BatchRecord
 from harness.pipeline.preview import planned_requests
 from harness.pipeline.resolve import RunOptions, resolve
 
 ANSWERS = SAMPLES * DECODINGS
-CLAUDE = """
-    about: Behind the stub.
-    kind: anthropic
-    model: claude-of-the-stub
-    base_url: http://127.0.0.1:9
-    base_url_env: CLAUDE_URL
-    key_env: null
-"""
 
 
 @pytest.fixture
 def stub(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
-    toy.write("configs/models/claude.yaml", CLAUDE)
+    toy.write("configs/models/claude.yaml", CLAUDE.replace("CLAUDE_KEY", "null"))
     with StubServer(Script(replies={"Judge": ("1",)})) as server:
         monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
         monkeypatch.setenv("CLAUDE_URL", server.url.removesuffix("/v1"))

@@ -8,18 +8,11 @@ from pathlib import Path
 import pytest
 from support.hate_rows import run_of, text
 from support.packages import needs
-from support.toy import Lines, Toy
+from support.toy import MY_TEXTS, Lines, Toy
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
 
-MAP = """
-    about: My texts.
-    source: mine
-    text: body
-    label: {column: verdict, classes: {hateful: ["1"], benign: ["0"]}}
-    keep: {target: aimed_at}
-"""
 COLUMNS = ("--flag", "removed", "--implicitness", "score", "--by", "topic")
 
 
@@ -37,7 +30,7 @@ def table(path: Path, *, flagged: int, shift: float = 0.0) -> Path:
 @pytest.fixture
 def ran(toy: Toy) -> Toy:
     """Runs of two models on a table of the user's own, with a hostile name among its columns."""
-    toy.write("configs/tables/mine.yaml", MAP)
+    toy.write("configs/tables/mine.yaml", MY_TEXTS)
     path = toy.folder / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = [
@@ -246,7 +239,7 @@ def test_flags_in_numbers_are_read(
 
 
 def test_drift_of_two_runs_by_a_column_not_kept_reads_both_files(toy: Toy, capsys: Lines) -> None:
-    toy.write("configs/tables/mine.yaml", MAP.replace("keep: {target: aimed_at}", ""))
+    toy.write("configs/tables/mine.yaml", MY_TEXTS.replace("keep: {target: aimed_at}", ""))
     for tag in ("may", "june"):
         lines = [f"{tag} text {n} x{n}.,{n % 2},{'ab'[n // 2 % 2]}" for n in range(80)]
         path = toy.folder / f"{tag}.csv"

@@ -7,25 +7,18 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from support.toy import Lines, Toy
+from support.toy import MY_TEXTS, Lines, Toy
 
 import harness as ph
 from harness.cli import main
 
-MAP = """
-    about: My texts.
-    source: mine
-    text: body
-    label: {column: verdict, classes: {hateful: ["1"], benign: ["0"]}}
-    keep: {target: aimed_at}
-"""
 COLUMNS = ("nr", "body", "verdict", "aimed_at", "source", "note, with comma")
 
 
 @pytest.fixture
 def mine(toy: Toy) -> tuple[Toy, Path]:
     """A table of texts, of which two have the same words, and its column map."""
-    toy.write("configs/tables/mine.yaml", MAP)
+    toy.write("configs/tables/mine.yaml", MY_TEXTS)
     path = toy.folder / "mine.csv"
     rows = [
         [str(n), f"Text number {n}.", str(n % 2), "abc"[n % 3], "xy"[n // 12], f'=note "{n}"']

@@ -6,17 +6,11 @@ import pytest
 from support import stored_tables
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import PRICES, SAMPLES, Lines, Toy, lines
+from support.toy import BY_VECTORS, PRICES, SAMPLES, Lines, Toy, lines
 
 from harness.pipeline.score import all_scores
 from harness.storage.runs import RunFolder
 
-FAR = """
-    about: By a server's vectors.
-    kind: cosine
-    encoder: {kind: hosted, model: umpire}
-    options: {accept: right, reject: wrong}
-"""
 PAIRS = """
     about: By pairs.
     kind: contrast
@@ -27,7 +21,7 @@ PAIRS = """
 
 @pytest.fixture
 def far(toy: Toy) -> Toy:
-    toy.write("configs/judges/far.yaml", FAR)
+    toy.write("configs/judges/far.yaml", BY_VECTORS)
     return toy
 
 

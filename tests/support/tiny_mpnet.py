@@ -36,9 +36,6 @@ class Shape:
     spread: float = 0.3  # at the usual .02 so small a model finds all texts alike
 
 
-PUBLISHED_SHAPE = Shape(width=768, layers=12, heads=12, spread=0.05)
-
-
 def write_mpnet(
     folder: Path, *, seed: int = 0, is_normalised: bool = True, shape: Shape = Shape()
 ) -> Path:

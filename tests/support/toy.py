@@ -124,6 +124,29 @@ PRICES = """
       alpha: {input_usd: 2, output_usd: 4, batch_share: 0.5, read: "2026-01-01", source: a list}
       umpire: {input_usd: 10, output_usd: 30, read: "2026-01-01", source: a list}
 """
+MY_TEXTS = """
+    about: My texts.
+    source: mine
+    text: body
+    label: {column: verdict, classes: {hateful: ["1"], benign: ["0"]}}
+    keep: {target: aimed_at}
+"""
+"""The column map of a table of one's own."""
+CLAUDE = """
+    about: Behind the stub.
+    kind: anthropic
+    model: claude-of-the-stub
+    base_url: http://127.0.0.1:9
+    base_url_env: CLAUDE_URL
+    key_env: CLAUDE_KEY
+    attempts: 2
+"""
+BY_VECTORS = """
+    about: By a server's vectors.
+    kind: cosine
+    encoder: {kind: hosted, model: umpire}
+    options: {accept: right, reject: wrong}
+"""
 BOTH_PRICED = PRICES + '      beta: {input_usd: 1, output_usd: 2, read: "2026-01-01", source: a}\n'
 """Prices of alpha and beta."""
 
