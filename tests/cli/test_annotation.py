@@ -5,7 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from support.toy import Lines
+from support.toy import Lines, csv_rows
 
 from harness.analysis.sheets import labels_sheet
 from harness.cli import main
@@ -85,8 +85,7 @@ def test_filled_sheets_have_one_agreement(
         main(["sheet", "read-labels", *map(str, sheets), "--steps", "ishate", "-o", str(out)]) == 0
     )
 
-    with out.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(out)
     assert [row["coder"] for row in rows] == ["ann"] * 8 + ["bob"] * 8
     assert rows[3]["implicit_props_layer"] == "Irony; Context"
     capsys.readouterr()

@@ -1,13 +1,12 @@
 """`harness items`: answers are read side by side, and cannot harm a screen, a page or a sheet."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Lines, Toy
+from support.toy import Lines, Toy, csv_rows
 
 from harness.cli import main
 
@@ -114,8 +113,7 @@ def test_files_hold_all_answers_without_harm(toy: Toy, tmp_path: Path, capsys: L
 
     said = shown(toy, capsys, "--csv", str(out), "--where", "missing", "--limit", "4")
 
-    with out.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(out)
     assert [row["reason_choice"] for row in rows] == ["unparsed"] * 4
     assert {row["answer"][:2] for row in rows} == {"'="}
     assert "\x1b" not in said

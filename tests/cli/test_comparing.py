@@ -1,6 +1,5 @@
 """The command compare, from runs of toy tasks to its table, and on released data."""
 
-import csv
 import os
 import re
 from pathlib import Path
@@ -8,7 +7,7 @@ from shutil import copytree
 
 import pytest
 from support.stub_server import StubServer
-from support.toy import SAMPLES, Lines, Toy, isolated
+from support.toy import SAMPLES, Lines, Toy, csv_rows, isolated
 
 from harness.cli import main
 
@@ -88,11 +87,6 @@ def tables(toy: Toy) -> list[Path]:
     return sorted((toy.results / "comparisons").glob("*.csv"))
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, str]]:
     """The overall rows of choices by one control against responses by another."""
     sides = run_of(toy, "toy_choices", know), run_of(toy, "toy", act)
@@ -100,7 +94,7 @@ def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, st
     [table] = tables(toy)
     return [
         row
-        for row in rows(table)
+        for row in csv_rows(table)
         if (row["comparison"], row["group"]) == ("know_versus_act", "all")
     ]
 
@@ -134,7 +128,7 @@ def test_the_main_finding_is_printed_first_and_the_table_named(ran: Toy, capsys:
         "p .031, but .094 by the paired test, corrected for 3 differences)"
     )
     assert said[0] == "A / B: nothing lost"
-    assert said[-1] == f"wrote {len(rows(table))} rows to {table}"
+    assert said[-1] == f"wrote {len(csv_rows(table))} rows to {table}"
 
 
 def test_one_run_tells_its_gaps_and_intentions_by_responses(ran: Toy, capsys: Lines) -> None:
@@ -146,7 +140,7 @@ def test_one_run_tells_its_gaps_and_intentions_by_responses(ran: Toy, capsys: Li
     assert re.search(r" think / base +gain +difference +all ", said)
     assert re.search(r"^near-thought / near .* intention_and_response +phi +all ", said, re.M)
     [table] = tables(ran)
-    assert {row["comparison"] for row in rows(table)} == {"gain", "intention_and_response"}
+    assert {row["comparison"] for row in csv_rows(table)} == {"gain", "intention_and_response"}
 
 
 def test_another_question_writes_another_file_and_the_same_one_the_same_bytes(ran: Toy) -> None:
@@ -213,7 +207,7 @@ def test_the_stories_of_both_released_tasks_are_the_same(
 
     captured = capsys.readouterr()
     [table] = (tmp_path / "results/comparisons").glob("*.csv")
-    row = next(row for row in rows(table) if (row["variant_b"], row["group"]) == ("base", "all"))
+    row = next(r for r in csv_rows(table) if (r["variant_b"], r["group"]) == ("base", "all"))
     assert [row[name] for name in ("both", "only_a", "only_b", "neither", "ties")] == [
         *("0", "84", "0", "0", "0")
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.hate_rows import run_of, text
 from support.packages import needs
-from support.toy import MY_TEXTS, Lines, Toy
+from support.toy import MY_TEXTS, Lines, Toy, csv_rows
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
@@ -53,8 +53,7 @@ def test_drift_of_two_tables_has_one_alarm_for_all_tests(tmp_path: Path, capsys:
     said = capsys.readouterr().out
     assert "june.csv less may.csv" in said
     assert "drift beyond chance in 4 of 4 tests" in said
-    with out.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(out)
     found = [f"{row['what']} {row['group']}" for row in rows]
     assert found == ["implicitness all", "flagged all", "flagged a", "flagged b"]
     assert float(rows[1]["change"]) == pytest.approx(33 / 60)

@@ -1,13 +1,12 @@
 """Tables, ratings, logs, samples and blank answers: each is read, or is one message."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 from support import stored_tables
 from support.stub_server import StubServer
-from support.toy import Lines, Toy
+from support.toy import Lines, Toy, csv_rows
 
 from harness.cli import main
 
@@ -153,7 +152,6 @@ def test_a_run_of_answers_that_show_nothing_has_no_value(
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         code = toy.run("--variant", "base", "--judge", judge, model="alpha")
 
-    with (toy.runs()[0] / "scores.csv").open(encoding="utf-8") as file:
-        [row, *_] = csv.DictReader(file)
+    [row, *_] = csv_rows(toy.runs()[0] / "scores.csv")
     assert (code, row["value"], row["n"]) == (1, "", "0")
     assert int(row["missing_empty"]) > 0

@@ -11,7 +11,7 @@ from support.each import each
 from support.impscore_heads import random_head
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Lines
+from support.toy import Lines, csv_rows
 
 from harness.cli import main
 from harness.implicitness.pairs import read_pairs
@@ -158,7 +158,7 @@ def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) ->
     """Rate a sheet: `mark` sees the answer that is shown and the row of the key."""
     sheet = folder / name
     key = sheet.with_name(f"{sheet.stem.partition('-')[0]}.key.csv")
-    by_row = {row["row"]: row for row in read_csv(key)}
+    by_row = {row["row"]: row for row in csv_rows(key)}
     with sheet.open(encoding="utf-8-sig", newline="") as file:
         head, *rows = csv.reader(file)
     filled = [[*row[:-1], mark(row[3], by_row[row[0]])] for row in rows]
@@ -168,11 +168,6 @@ def fill(folder: Path, name: str, mark: Callable[[str, dict[str, str]], str]) ->
     given = ("--key", str(key), "-o", str(folder / out))
     assert main(["sheet", "read-ratings", str(sheet), *given]) == 0
     return out
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def beside(capsys: Lines, *ratings: str) -> dict[str, dict[str, Any]]:
@@ -194,7 +189,7 @@ def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
     assert main(["sheet", "questions", *words, "-o", "rank.csv"]) == 0
     words = ("impscore_closest", "graded.jsonl", "--raters", "ann")
     assert main(["sheet", "questions", *words, "-o", "near.csv"]) == 0
-    ann, bob = (read_csv(folder / f"rank-{who}.csv") for who in ("ann", "bob"))
+    ann, bob = (csv_rows(folder / f"rank-{who}.csv") for who in ("ann", "bob"))
     assert [row["answer"] for row in ann] != [row["answer"] for row in bob]
     assert set(ann[0]) == {"row", "item", "question", "answer", "ann"}
     items = [row["item"] for row in ann]
@@ -334,7 +329,7 @@ def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path
     words = ("graded.jsonl", "--ratings", "ranks.csv", "--scorer", "own.json", "-o", "raters.svg")
     assert main(["plot", "impscore-9", *words]) == 0
 
-    cells = read_csv(graded.parent / "raters.csv")
+    cells = csv_rows(graded.parent / "raters.csv")
     assert {row["panel"] for row in cells} == {"Kendall's tau-b", "Spearman's rho"}
     found = [row["z"] for row in cells if (row["x_name"], row["y_name"]) == ("ann", "bob")]
     assert found == ["1.0", "1.0"]
@@ -352,7 +347,7 @@ def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
 
     counts = json.loads(capsys.readouterr().out)
     assert counts == {"rows": 5, "copies": 4, "groups": 2, "largest": 2}
-    listed = read_csv(graded.parent / "copies.csv")
+    listed = csv_rows(graded.parent / "copies.csv")
     cells = [(row["group"], row["row"], row["how"]) for row in listed]
     assert cells == [("1", "1", "0"), ("1", "2", "1"), ("2", "3", "2"), ("2", "5", "4")]
     assert [float(row["likeness"]) for row in listed] == [1, 0.875, 1, 1]

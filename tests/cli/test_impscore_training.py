@@ -1,13 +1,12 @@
 """The commands that train write what they say, twice the same, and tell mistakes in one message."""
 
-import csv
 import json
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from support.packages import needs
-from support.toy import Lines
+from support.toy import Lines, csv_rows
 from support.training_pairs import invented, write
 
 from harness.cli import main
@@ -74,8 +73,7 @@ def test_a_summary_can_be_had_as_json(home: Path, capsys: Lines) -> None:
 def test_an_ablation_writes_a_table(home: Path, capsys: Lines) -> None:
     assert call(home, "ablate", "--runs", "2") == 0
 
-    with (home / "out" / "ablation.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(home / "out" / "ablation.csv")
     assert len(rows) == 2 * 12
     assert {row["recipe"].partition("@")[0] for row in rows} == {"small"}
     assert len({(row["data"], row["encoder"]) for row in rows}) == 1
@@ -90,8 +88,7 @@ def test_a_grid_writes_each_combination_and_is_drawn_again(home: Path, capsys: L
     assert call(home, "ablate", "--runs", "1", "--grid") == 0
     assert "best: alpha = " in capsys.readouterr().out
 
-    with (home / "out" / "grid.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(home / "out" / "grid.csv")
     assert len({(r["margin"], r["pragmatic_margin"], r["pragmatic_weight"]) for r in rows}) == 120
     grid, out = str(home / "out" / "grid.csv"), str(home / "again.svg")
     assert main(["plot", "impscore-10", grid, "-o", out]) == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.toy import Lines, Toy, isolated
+from support.toy import Lines, Toy, csv_rows, isolated
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
@@ -46,8 +46,7 @@ def agree(toy: Toy, *more: str) -> int:
 
 
 def table(toy: Toy) -> list[dict[str, str]]:
-    with (toy.results / "agreement.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return csv_rows(toy.results / "agreement.csv")
 
 
 def rate(toy: Toy, name: str) -> None:

@@ -1,6 +1,5 @@
 """plot: runs, ratings and files in, a figure and its data out."""
 
-import csv
 import sys
 from itertools import product
 from pathlib import Path
@@ -9,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from support.impscore_heads import random_head
 from support.packages import needs
-from support.toy import Lines, Toy
+from support.toy import Lines, Toy, csv_rows
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
@@ -21,11 +20,6 @@ def said(path: Path) -> str:
     return "\n".join(ElementTree.fromstring(path.read_bytes()).itertext())
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_scores_are_drawn_by_what_is_asked_and_written_beside(
     toy: Toy, tmp_path: Path, capsys: Lines
 ) -> None:
@@ -34,7 +28,7 @@ def test_scores_are_drawn_by_what_is_asked_and_written_beside(
 
     assert main(["plot", "--x", "model", "--series", "variant", "-o", str(out), *results]) == 0
 
-    found = rows(tmp_path / "figure.csv")
+    found = csv_rows(tmp_path / "figure.csv")
     drawn = {(r["series"], r["x_name"]) for r in found}
     assert drawn == {*product(("base", "think"), ("literal", "oracle"))}
     assert {(r["x_name"], r["y"]) for r in found} == {("literal", "0.0"), ("oracle", "1.0")}
@@ -169,7 +163,7 @@ def test_labelled_texts_of_a_task_are_placed_by_a_named_encoder(
 
     assert main(["plot", "ishate-2", "--encoder", "char-ngrams", "-o", str(out)]) == 0
 
-    series = {row["series"] for row in rows(tmp_path / "places.csv")}
+    series = {row["series"] for row in csv_rows(tmp_path / "places.csv")}
     assert series == {"non (n=12)", "plain (n=12)", "subtle (n=12)"}
     assert "char-ngrams" in said(out)
     assert main(["plot", "ishate-1", "--label", "kind", "-o", str(out)]) == 2

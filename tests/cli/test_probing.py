@@ -1,12 +1,11 @@
 """impscore probe: which kinds of implicitness a scorer knows, and where its plain texts lie."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 from support.impscore_heads import random_head
-from support.toy import Lines
+from support.toy import Lines, csv_rows
 
 from harness.cli import main
 from harness.implicitness.probe import probe_texts
@@ -38,8 +37,7 @@ def test_the_file_has_every_figure_and_json_its_columns(home: Path, capsys: Line
     assert main(["impscore", "probe", "random.json", "-o", "out.csv"]) == 0
 
     out = capsys.readouterr().out
-    with (home / "out.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(home / "out.csv")
     assert f"wrote {len(rows)} rows to out.csv" in out
     areas = [row for row in rows if row["figure"] == "auc"]
     assert {(row["kind"], row["against"]) for row in areas} >= {
@@ -60,8 +58,7 @@ def test_a_file_of_another_ending_is_refused_at_once(home: Path, capsys: Lines) 
 def test_profile_counts_thin_texts(home: Path) -> None:
     assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
 
-    with (home / "out/profile.csv").open(encoding="utf-8") as file:
-        (row,) = csv.DictReader(file)
+    (row,) = csv_rows(home / "out/profile.csv")
     assert (row["n"], row["thin"], row["cut"]) == ("4", "1", "0")
 
 

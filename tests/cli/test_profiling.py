@@ -1,6 +1,5 @@
 """profile: files in, a table and a picture out."""
 
-import csv
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,7 +8,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 from support.impscore_heads import random_head
-from support.toy import Lines
+from support.toy import Lines, csv_rows
 
 from harness.cli import main
 from harness.implicitness.scorer import save_head
@@ -32,8 +31,7 @@ def profile(*arguments: str) -> int:
 def test_the_table_and_the_picture_are_written(home: Path, capsys: Lines) -> None:
     assert profile("in.csv", "--label", "kind") == 1  # a text is missing
 
-    with (home / "out/profile.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(home / "out/profile.csv")
     assert [(row["label"], row["n"]) for row in rows] == [("all", "3"), ("a", "2"), ("b", "1")]
     assert rows[2]["sd"] == rows[2]["distance_mean"] == ""
     ElementTree.fromstring((home / "out/profile.svg").read_bytes())

@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from support.toy import MY_TEXTS, Lines, Toy
+from support.toy import MY_TEXTS, Lines, Toy, csv_rows
 
 import harness as ph
 from harness.cli import main
@@ -39,11 +39,6 @@ def command(toy: Toy, *words: str) -> int:
     return main([*words[:first], str(run), *words[first:], *where])
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     mine: tuple[Toy, Path], capsys: Lines
 ) -> None:
@@ -58,7 +53,7 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     head = out.split("gaps by target\n")[1].splitlines()[0]
     assert re.split("  +", head) == ["rate", "groups", "gap", "95% interval", "p", "Holm"]
     [table] = [p for p in (toy.results / "rates").glob("*.csv") if "gaps" not in p.name]
-    rows = read(table)
+    rows = csv_rows(table)
     assert {(r["column"], r["group"]) for r in rows} == {
         ("", "all"),
         *(("target", name) for name in "abc"),
@@ -114,7 +109,7 @@ def test_errors_come_out_with_all_columns_of_my_file_and_what_was_said(
 
     assert command(toy, *words) == 0
 
-    rows, mine_ = read(out), read(path)
+    rows, mine_ = csv_rows(out), csv_rows(path)
     assert [{name: row[name] for name in COLUMNS} for row in rows] == mine_[1:24:2]
     assert {(r["harness_error"], r["harness_verdict"], r["harness_answer"]) for r in rows} == {
         ("missed", "not flagged", "no")
@@ -202,7 +197,7 @@ def test_python_has_the_columns_of_the_data_too(mine: tuple[Toy, Path]) -> None:
 
     assert set(rates[rates["column"] == "source"]["group"]) == {"x", "y"}
     assert missed["note, with comma"].tolist() == [
-        row["note, with comma"] for row in read(path)[1:24:2]
+        row["note, with comma"] for row in csv_rows(path)[1:24:2]
     ]
     assert missed["harness_row"].tolist()[0] == "mine.csv:3"
     with pytest.raises(ph.HarnessError, match="no such file"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.packages import DATA, needs_data
-from support.toy import Lines
+from support.toy import Lines, csv_rows
 
 from harness.cli import main
 
@@ -16,11 +16,6 @@ def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]])
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([columns, *rows])
     return path
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -37,10 +32,10 @@ def test_a_table_of_ones_own_is_split_and_its_cells_stay_as_they_are(
 
     assert main(["data", "split", str(posts), *options, "-o", str(out)]) == 0
 
-    parts = [read(out / f"{name}.csv") for name in ("train", "dev", "test")]
+    parts = [csv_rows(out / f"{name}.csv") for name in ("train", "dev", "test")]
     assert [len(part) for part in parts] == [28, 6, 6]
     texts = sorted(row["text"] for part in parts for row in part)
-    assert texts == sorted(row["text"] for row in read(posts))
+    assert texts == sorted(row["text"] for row in csv_rows(posts))
     threads = [{row["thread"] for row in part} for part in parts]
     assert not threads[0] & threads[1]
     shown = capsys.readouterr().out
@@ -154,7 +149,7 @@ def test_texts_are_cleaned_and_emptied_ones_are_flagged_and_counted(
 
     assert main(["data", "clean", str(posts), "--column", "body", "-o", str(out)]) == 1
 
-    found = read(out)
+    found = csv_rows(out)
     assert [row["cleaned"] for row in found] == ["you see we will go!", "", "", "plain"]
     assert [row["cleaned_note"] for row in found] == ["", "emptied by numbers", "empty", ""]
     shown = capsys.readouterr()

@@ -1,6 +1,5 @@
 """Rated replies of our own wording in the layout of the Topical-Chat release, to import."""
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from harness.cli import main
 from harness.importers.import_files import Imported
 from harness.storage.run_tables import SampleRecord
 from support.quiz import Quiz
+from support.toy import csv_rows
 
 TALKS = ("Is it raining?\nSince noon.\n\n", "Who baked this?\nMy aunt did.\n\n")
 SYSTEMS = ("quick", "slow")
@@ -76,5 +76,4 @@ class Desk(Quiz):
         return self.every_row()
 
     def ratings(self) -> list[dict[str, str]]:
-        with (self.results / "ratings" / "topical_chat.csv").open(encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+        return csv_rows(self.results / "ratings" / "topical_chat.csv")

@@ -4,10 +4,12 @@
 `quiz`: choices, by number or by text, in two orders; two groups of two and of three choices.
 """
 
+import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from shutil import copytree
 
@@ -232,6 +234,11 @@ def quiz_lines() -> list[str]:
         )
         for number in range(QUIZ_SAMPLES)
     ]
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file by the names of its columns."""
+    return list(csv.DictReader(StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
 def unindented(text: str) -> str:

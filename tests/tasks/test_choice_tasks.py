@@ -1,6 +1,5 @@
 """The shipped tasks with choices: what each variant shows, scores and may not show."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -21,6 +20,7 @@ from support.choice_prompts import (
     task,
 )
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Run, Sample
 from harness.parts import Decoding, Message, Mode
@@ -28,10 +28,6 @@ from harness.pipeline.plan import Plan, check_templates, variant_digest
 from harness.text.prompts import Prompts
 from harness.workspace import Workspace
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 EVERY = [(name, variant) for name in GROUPS for variant in task(name).variants]
 PREFIXES = ("", "text:", "no-story:")
 

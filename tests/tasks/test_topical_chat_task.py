@@ -5,7 +5,6 @@ script with unreadable replies left out.
 """
 
 import csv
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.each import each
+from support.packages import DATA, needs_data
 
 from harness.core import Sample
 from harness.data.readers import samples_jsonl
@@ -26,10 +26,6 @@ from harness.stats.estimate import Floats
 from harness.text.prompts import Prompts
 from harness.workspace import Workspace
 
-DATA = os.environ.get("HARNESS_DATA")
-needs_data = pytest.mark.skipif(
-    DATA is None, reason="HARNESS_DATA is unset: the folder of the released data"
-)
 HOME = shipped_home()
 TASK = Registry((HOME,), {}, HOME).load("tasks", "topical_chat")
 SAMPLES = samples_jsonl.read([HOME / "tasks" / TASK.data.sample], None)
