@@ -36,6 +36,7 @@ def test_the_sample_set_is_told_of_once_a_command_and_not_with_what_is_stored(
     data = space.registry.load("tasks", "toy").data
 
     space.of_stored().samples(data)
+    space.samples(structs.replace(data, files=()))  # a task that has no other data
     assert caplog.messages == []
 
     for _ in range(2):
