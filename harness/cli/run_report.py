@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from harness.analysis.boards.scores import board_scores
+from harness.analysis.boards.scores import OF_ALARMS, board_scores
 from harness.cli.boards import warn_of_alarms
 from harness.cli.options import ExitCode
 from harness.judges.custom import JudgeLabel
@@ -42,7 +42,8 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
         show_json(facts_of(done))
         return ExitCode.of(done.missing)
     put_scores(file, done.scores)
-    warn_of_alarms(board_scores({"": table_text(done.scores)}))
+    if any(row.score.metric.startswith(OF_ALARMS) for row in done.scores):
+        warn_of_alarms(board_scores({"": table_text(done.scores)}))
     if (line := cost_line(file.costs, unpaid_parts(file))) is not None:
         say(line, is_prose=True)
     say(f"run {done.folder.path}")

@@ -12,6 +12,7 @@ broke off before; `is_redrawn`, whether it was a reply without an answer that wa
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,8 +28,7 @@ UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"}
 """The kinds of models that nobody pays by the call: controls, and checkpoints on this machine."""
 _COUNTS = ("prompt_tokens", "completion_tokens", "cost_usd")
 _CHARGED = ["row", "key", "part", "cost_usd", "unanswered"]
-_PLAIN = {"judge": "", "part": np.int32(0), "unanswered": np.int32(0), "is_redrawn": False}
-_KINDS = {
+_KINDS: dict[str, Any] = {
     **{"row": "int32", "judge": object, "step": object, "key": object, "part": "int32"},
     **dict.fromkeys(_COUNTS, "float64"),
     **{"unanswered": "int32", "is_redrawn": bool},
@@ -52,13 +52,13 @@ def _answer_calls(files: Files) -> Iterator[DataFrame]:
 
 def _calls_of(table: ArrowTable, first: int) -> DataFrame:
     """The calls of some answers; `first` is the row of the first."""
-    frame = table.select(["step", *_COUNTS]).to_pandas().astype(dict.fromkeys(_COUNTS, "float64"))
-    rows = np.arange(first, first + len(frame), dtype=np.int32)
-    frame = frame.assign(row=rows, key=_hashed(table.column("key").to_pylist()), **_PLAIN)
+    rows, zeros = np.arange(first, first + len(table), dtype=np.int32), np.zeros(len(table))
+    step, key, *counts = (table.column(name).to_numpy() for name in ("step", "key", *_COUNTS))
+    frame = _framed((rows, np.full(len(table), ""), step, key, zeros, *counts, zeros, zeros))
     is_odd = compute.or_(table.column("earlier").is_valid(), table.column("more").is_valid())
     places = np.flatnonzero(is_odd.to_numpy())
     if not len(places):
-        return frame[list(_KINDS)]
+        return frame
     columns = (column.to_pylist() for column in table.take(places).columns)
     parsed = (
         (row, "", step, key, *cells)
@@ -66,8 +66,8 @@ def _calls_of(table: ArrowTable, first: int) -> DataFrame:
         for step, key, usage, _ in step_usages(own)
         for cells in _parts(usage)
     )
-    rest = frame[~is_odd.to_numpy()][list(_KINDS)]
-    whole = pandas.concat([rest, _framed(parsed)], ignore_index=True)
+    rest = frame[~is_odd.to_numpy()]
+    whole = pandas.concat([rest, _framed(zip(*parsed, strict=True))], ignore_index=True)
     return whole.sort_values("row", kind="stable", ignore_index=True)
 
 
@@ -76,7 +76,7 @@ def _judge_calls(files: Files) -> DataFrame:
     table = table.filter(table.column("keys").is_valid())
     decoder = msgspec.json.Decoder(tuple[Usage, ...])
     columns = (table.column(name).to_pylist() for name in table.column_names)
-    return _framed(
+    calls = (
         (row, judge, "", key, *cells)
         for row, judge, keys, usages in zip(*columns, strict=True)
         # The usage is unknown if none was stored.
@@ -85,6 +85,7 @@ def _judge_calls(files: Files) -> DataFrame:
         )
         for cells in _parts(usage)
     )
+    return _framed(tuple(zip(*calls, strict=True)) or ((),) * len(_KINDS))
 
 
 def _parts(usage: Usage) -> Iterator[tuple[object, ...]]:
@@ -95,13 +96,12 @@ def _parts(usage: Usage) -> Iterator[tuple[object, ...]]:
         yield part, *counts, one.unanswered or 0, why is not None and why not in NO_REPLY
 
 
-def _framed(rows: Iterator[tuple[object, ...]]) -> DataFrame:
-    frame = pandas.DataFrame(list(rows), columns=list(_KINDS)).astype(_KINDS)
-    return frame.assign(key=_hashed(frame["key"]))
-
-
-def _hashed(keys: Iterable[str]) -> NDArray[np.uint64]:
-    return np.asarray(pandas.util.hash_array(np.array(list(keys), dtype=object)))
+def _framed(columns: Iterable[Any]) -> DataFrame:
+    """A frame of these columns, each of its own kind, with the keys as numbers."""
+    kinds = zip(_KINDS.items(), columns, strict=True)
+    series = {name: pandas.Series(column, dtype=kind) for (name, kind), column in kinds}
+    series["key"] = pandas.Series(pandas.util.hash_array(series["key"].to_numpy()))
+    return pandas.DataFrame(series, copy=False)
 
 
 def _once(calls: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ import numpy as np
 from harness.judges.gold import LABELLED, PLACE
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.verdict_frame import IMPLICITNESS as IMPLICITNESS
-from harness.pipeline.verdict_frame import detail, details, probabilities
+from harness.pipeline.verdict_frame import detail, probabilities
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
 from harness.stats import classification as stats
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices
@@ -80,11 +80,11 @@ def over_all(verdicts: DataFrame) -> Iterator[Number]:
         credits.append(np.where(is_right, 1 / (shares == best[:, None]).sum(axis=1), 0.0))
     error = stats.calibration_error(np.concatenate(confidences), np.concatenate(credits))
     yield Number(CALIBRATION, error, places, sizes > 0)
-    chosen = [detail(verdicts, name) for name in details(verdicts) if name.startswith(PLACE)]
+    chosen = [detail(verdicts, name) for name in verdicts if name.startswith(PLACE)]
     has_choice = np.zeros(len(verdicts), dtype=bool)
     has_choice |= np.any([~np.isnan(share) for share in chosen], axis=0)
     counts = [exact_total(np.nan_to_num(share)) for share in chosen]
-    favourite = max(counts) / int(has_choice.sum()) if counts else None
+    favourite = max(counts) / int(has_choice.sum()) if has_choice.any() else None
     yield Number(FAVOURITE, favourite, places, has_choice)
 
 

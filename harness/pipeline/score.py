@@ -98,7 +98,7 @@ def _judge_rows(
     """The scores by one judge; a generator, so that its verdicts are gone before the next one's."""
     verdicts = frames.verdict_frame(files, run.task, judge=judge.name)
     for made, block in signed_blocks(run, judge, verdicts):
-        cost = calls.dollars(charged, block.verdicts)
+        cost = calls.dollars(charged, block.verdicts) if len(charged) else None
         for score in block_scores(run, block, judge, is_every=is_every):
             # What boards rank, and what alarms are computed from.
             metric, is_all = score.metric, score.group == ALL

@@ -172,7 +172,8 @@ def detail(frame: DataFrame, name: str) -> Floats:
 
 def probabilities(frame: DataFrame, size: int) -> Floats:
     """The probabilities of the choices of some verdicts that have `size` of them: rows x size."""
-    return np.asarray(frame[[f"{_SHARE}{at}" for at in range(size)]], float)
+    shares = np.array([frame[f"{_SHARE}{at}"].to_numpy() for at in range(size)], float)
+    return shares.T.reshape(len(frame), size)
 
 
 def numbers(column: "Series[Any]") -> Indices:
@@ -184,15 +185,16 @@ def by_snapshot(frame: DataFrame) -> Iterator[tuple[tuple[str, str], DataFrame]]
     """Split one judge's verdicts by the snapshots of model and judge: others are missing."""
     if frame.empty:
         return
-    pairs = frame[["model_served", "served"]].astype(object).fillna("")
-    is_known = frame["value"].notna()
-    known = sorted(pairs[is_known].drop_duplicates().itertuples(index=False, name=None))
+    pairs, is_known = frame[["model_served", "served"]], frame["value"].notna()
+    few = pairs[is_known].drop_duplicates().astype(object).fillna("")
+    known = sorted(set(few.itertuples(index=False, name=None)))
     if len(known) < 2:
         # Without a value: the snapshots behind all verdicts, if there is one of each kind.
-        some = [set(pairs[name]) - {""} for name in pairs]
+        some = [set(pairs[name].dropna().unique()) - {""} for name in pairs]
         silent = [min(found) if len(found) == 1 else "" for found in some]
         yield next(iter(known), (silent[0], silent[1])), frame
         return
+    pairs = pairs.astype(object).fillna("")
     shares = [name for name in frame.columns if name.startswith(_SHARE)]
     for snapshots in known:
         made, is_other = frame.copy(), is_known & (pairs != list(snapshots)).any(axis=1)
@@ -245,8 +247,8 @@ def blocks(frame: DataFrame, task: TaskSpec, *, has_groups: bool = True) -> Iter
             part = chosen if group is None else rows_where(chosen, chosen["group"] == group)
             # What is said of a kind of choice that none of the samples has, has no meaning.
             of_choice = [n for n in everything if n.startswith(OF_CHOICE)]
-            kept = tuple(sorted(everything - {n for n in of_choice if part[n].isna().all()}))
-            yield Block(name, label, title, part, kept, name not in found)
+            kept = sorted(everything - {n for n in of_choice if np.isnan(detail(part, n)).all()})
+            yield Block(name, label, title, part, tuple(kept), name not in found)
 
 
 def headline_label(labels: Sequence[str]) -> str:

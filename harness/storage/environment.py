@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +18,7 @@ PACKAGES = (
     *("sentence-transformers", "tokenizers", "torch", "transformers", "vllm"),
 )
 """What may change a number of a run."""
+_version = cache(metadata.version)
 
 
 def other_versions(
@@ -33,7 +35,7 @@ def versions_here(names: Iterable[str] = (PYTHON, *PACKAGES)) -> dict[str, str]:
     for name in names:
         with suppress(metadata.PackageNotFoundError):
             is_python = name == PYTHON
-            found[name] = platform.python_version() if is_python else metadata.version(name)
+            found[name] = platform.python_version() if is_python else _version(name)
     return found
 
 

@@ -149,6 +149,8 @@ _ON_PURPOSE = "constant-"
 """How the names of the controls begin that always answer alike: there it is no news."""
 _RECALL, _PRECISION = RECALL.format(""), PRECISION.format("")
 _RATES = (HITS, FALSE_ALARMS, AUC, _RECALL)
+OF_ALARMS = (FAVOURITE, ALIKE, *_RATES)
+"""How the metrics begin without which a run has no alarm."""
 _RUN = ["signature", "task", "model", "variant", "data", "limit"]
 
 
@@ -157,7 +159,7 @@ def alarms(scores: DataFrame) -> DataFrame:
 
     `finding` is "place", or a key of CONSTANT; the `words` follow the run's name.
     """
-    heads, known = headlines(scores), _overall(scores, (FAVOURITE, ALIKE, *_RATES))
+    heads, known = headlines(scores), _overall(scores, OF_ALARMS)
     by_run = _by_run(known)
     found = [*_of_places(heads, known)]
     for head in heads[heads["signature"].isin(by_run)].itertuples():
@@ -199,6 +201,9 @@ def _by_run(known: DataFrame) -> dict[str, dict[str, Row]]:
 def _of_places(heads: DataFrame, known: DataFrame) -> list[tuple[Row, str, str]]:
     """The runs that nearly always choose one place, or score all choices the same."""
     is_place = known["metric"].isin((FAVOURITE, ALIKE))
+    least = known["metric"].map({FAVOURITE: ALARMING, ALIKE: ALARMING_TIES})
+    if not (known["value"] >= least).any():
+        return []
     shares = known[is_place].pivot(index="signature", columns="metric", values="value")
     shares = shares.reindex(columns=[FAVOURITE, ALIKE]).set_axis(["share", "same"], axis=1)
     heads = heads.sort_values("n", kind="stable").join(shares, on="signature")

@@ -135,12 +135,6 @@ class AnthropicModel(HostedModel[AnthropicSpec]):
         return "" if cut == address else f" to {cut}, without /v1, which is put behind it"
 
     async def _reply(self, connection: Connection, request: Request) -> Response:
-        if request.mode not in self.modes:
-            raise PermanentError(
-                Reason.UNSUPPORTED,
-                f"Anthropic's API cannot {request.mode}; use kind: openai, transformers or vllm",
-                usage=UNCHARGED,
-            )
         body = message_body(request, self.spec)
         content = await connection.request("POST", "/v1/messages", body)
         return read_reply(content, request, self.server)

@@ -38,6 +38,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
     rate_limits = frozenset({429})
     refusals: ClassVar[frozenset[int]] = frozenset({401})  # of the list of models
     is_one_by_one = False  # whether several replies are as many calls
+    other_ways = "use kind: openai, transformers or vllm"  # where it is not asked for something
 
     def __init__(self, name: str, spec: _Spec, environ: Mapping[str, str]) -> None:
         """Keep the arguments."""
@@ -184,6 +185,9 @@ class HostedModel(Resolvable, Generic[_Spec]):
             yield partial(self._attempt, connection)
 
     async def _attempt(self, connection: Connection, request: Request) -> Response:
+        if request.mode not in self.modes:
+            fact = f"this server is not asked to {request.mode}; {self.other_ways}"
+            raise PermanentError(Reason.UNSUPPORTED, fact, usage=UNCHARGED)
         try:
             return await self._reply(connection, request)
         except HttpError as error:

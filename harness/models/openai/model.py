@@ -72,6 +72,7 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
     """A model behind an OpenAI-compatible server."""
 
     kind = "openai"
+    other_ways = "set api: chat and `choices` for log-probabilities, or kind: transformers or vllm"
 
     def __init__(self, name: str, spec: OpenAISpec, environ: Mapping[str, str]) -> None:
         """Keep the arguments."""
@@ -132,13 +133,6 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         return super()._remedy(error, words, has_form=has_form)
 
     async def _reply(self, connection: Connection, request: Request) -> Response:
-        if request.mode not in self.modes:
-            raise PermanentError(
-                Reason.UNSUPPORTED,
-                f"this server is not asked to {request.mode}; set api: chat and `choices` for one "
-                "that returns log-probabilities, or use kind: transformers or vllm",
-                usage=UNCHARGED,
-            )
         if request.mode in (Mode.CHOOSE, Mode.CHOOSE_TOKEN):
             return await score_choices(connection, request, self)
         spec, body = self.spec, bodies.body_of(request, self.model, self.spec)
