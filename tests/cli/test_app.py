@@ -225,7 +225,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(toy: Toy) -> None:
     command = [*PYTHON, "run", "--task", "toy", "--model", "alpha", *folders]
     with StubServer(Script(delay_s=0.1)) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_SERVER_URL", stub.url)
-        toy.edit("configs/models/alpha.yaml", "attempts: 2", "attempts: 2\nconcurrency: 2")
+        toy.edit("configs/models/alpha.yaml", "attempts: 1", "attempts: 1\nconcurrency: 2")
         pipe = subprocess.PIPE
         running = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
         while stub.stats()["answered"] < 4 and running.poll() is None:

@@ -118,7 +118,6 @@ def test_the_file_has_fewer_digits_than_that_of_the_run(ran: Toy, capsys: Lines)
 
 def test_chance_that_differs_by_model_is_a_range(toy: Toy, capsys: Lines, stub: StubServer) -> None:
     asked = ("run", "--task", "quiz", "--answers", "written", "--variant", "order0,hinted")
-    toy.edit("configs/models/beta.yaml", "attempts: 2", "attempts: 1")
     stub.script = Script(replies={"": ("1",)}, faults={"Number 2.": ("500",) * 9})
     assert toy.main(*asked, "--model", "beta,random") == 1
 

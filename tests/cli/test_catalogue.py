@@ -62,7 +62,7 @@ def test_what_a_run_lacks_is_shown_and_listed(toy: Toy, capsys: Lines, stub: Stu
     before, _, after = told.partition("age\n")
     assert after.split()[before.splitlines()[-1].split().index("missing")] == "2"
     assert "# no answer to judge: 2 failed\n#   2 of 2: http://127.0.0.1:" in told
-    assert "answered 500: scripted fault 500; gave up after attempt 2 of 2\n" in told
+    assert "answered 500: scripted fault 500; gave up after attempt 1 of 1\n" in told
 
 
 @pytest.mark.parametrize(

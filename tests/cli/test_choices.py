@@ -117,7 +117,7 @@ def test_what_cannot_be_answered_or_judged_is_one_message_with_the_remedy(
 def test_a_model_without_log_probabilities_is_refused_before_any_call_and_may_write_its_choices(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
-    toy.edit("configs/models/alpha.yaml", "attempts: 2", "attempts: 2\nchoices: none")
+    toy.edit("configs/models/alpha.yaml", "attempts: 1", "attempts: 1\nchoices: none")
     assert quiz(toy, model="alpha") == 2
     assert (stub.stats()["requests"], toy.results.exists()) == (0, False)
     assert "--answers written" in capsys.readouterr().err

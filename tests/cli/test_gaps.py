@@ -34,7 +34,7 @@ def test_failed_replies_of_a_judge_are_told(toy: Toy, stub: StubServer, capsys: 
 
     err = capsys.readouterr().err
     assert "judge choice: 2 verdicts missing, reply failed; run the command again to re" in err
-    assert "answered 500: scripted fault 500; gave up after attempt 2 of 2" in err
+    assert "answered 500: scripted fault 500; gave up after attempt 1 of 1" in err
 
 
 def test_json_and_progress_hold_what_is_missing(toy: Toy, stub: StubServer, capsys: Lines) -> None:

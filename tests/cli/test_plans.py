@@ -363,7 +363,6 @@ def test_a_run_that_cannot_go_on_stays_on_the_board_as_it_was_stored(
         models: [beta]
         tasks: [{task: toy, judges: [near], variants: [base]}]
     """
-    toy.edit("configs/models/beta.yaml", "attempts: 2", "attempts: 1")
     stub.script = Script(faults={"number 0": ("500",) * 9})
     assert plan(toy, text=text) == 1
     monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")

@@ -156,7 +156,7 @@ def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
         toy.run(model="alpha")
         assert is_shown_again(toy, capsys, model="alpha")
 
-        toy.edit("configs/models/alpha.yaml", "attempts: 2", "attempts: 3")
+        toy.edit("configs/models/alpha.yaml", "attempts: 1", "attempts: 3")
         assert not is_shown_again(toy, capsys, model="alpha")
 
         toy.edit("configs/models/alpha.yaml", "model: alpha", "model: auto")

@@ -431,7 +431,8 @@ def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(
 def two(folder: Path) -> list[EvaluatedRun]:
     """The runs of two models."""
     for model in ("literal", "oracle"):
-        ph.evaluate("intent_resolution", model, ["ngram-cosine"], limit=12, tag="pair")
+        judges, variants = ["ngram-cosine"], ["base", "cot3"]
+        ph.evaluate("intent_resolution", model, judges, variants=variants, limit=12, tag="pair")
     return ph.load_runs()
 
 

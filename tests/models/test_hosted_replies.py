@@ -1,6 +1,7 @@
 """What replies and errors of three APIs come to, against a scripted server on loopback."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from support.stub_server import StubServer
 
 from harness.core import Response
 from harness.errors import ModelError
-from harness.parts import UNCHARGED, Decoding, Mode, Reason, Usage
+from harness.parts import UNCHARGED, Decoding, Failure, Mode, Reason, Usage
 
 FAILED, FILTERED = Reason.FAILED, Reason.FILTERED
 REFUSED, TRUNCATED = Reason.REFUSED, Reason.TRUNCATED
@@ -85,10 +86,20 @@ PASSING = [name for name in PASSING if name != "422"] + ["408", "409"]
 TWO = {"decoding": Decoding(n=2)}
 
 
-@pytest.fixture(scope="module", params=APIS)
-def lasting(request: pytest.FixtureRequest) -> tuple[Api, dict[str, Response]]:
-    api: Api = request.param
-    return api, met(api, {**SHARED, **OWN[api]}, TWO if api == "chat" else {})
+@pytest.fixture(scope="module")
+def every() -> dict[Api, dict[str, Response]]:
+    """What each fault of each API comes to: all wait at once before they are tried again."""
+    with ThreadPoolExecutor() as pool:
+        asked = (TWO if api == "chat" else {} for api in APIS)
+        found = pool.map(met, APIS, [{**SHARED, **OWN[api]} for api in APIS], asked)
+        return dict(zip(APIS, found, strict=True))
+
+
+@pytest.fixture(params=APIS)
+def lasting(
+    request: pytest.FixtureRequest, every: dict[Api, dict[str, Response]]
+) -> tuple[Api, dict[str, Response]]:
+    return request.param, every[request.param]
 
 
 def test_a_lasting_fault_ends_as_its_reason(lasting: tuple[Api, dict[str, Response]]) -> None:
@@ -143,16 +154,23 @@ def test_no_answer_in_time_is_a_failure_that_may_have_been_charged(api: Api) -> 
     assert found.usage == replace(UNCHARGED, unanswered=1)
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_a_passing_fault_is_outlived(api: Api) -> None:
+def test_a_passing_fault_is_outlived() -> None:
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(APIS, pool.map(outlived, APIS), strict=True))
+
+    assert found == {api: (set(), 0, 0) for api in APIS}
+
+
+def outlived(api: Api) -> tuple[set[Failure | None], int, int]:
+    """The failures, the calls besides two a request, and how many retries came too early."""
     faults = [*PASSING, *(["failed-server", "failed-rate"] if api == "responses" else [])]
     script = Script(faults={f"<{name}>": (name,) for name in faults})
     with StubServer(script) as server:
         responses = list(hosted(api, server.url).answer(request(f"<{name}>") for name in faults))
 
     stats = server.stats()
-    assert [r.failure for r in responses] == [None] * len(faults)
-    assert (stats["requests"], stats["early_retries"]) == (2 * len(faults), 0)
+    failures = {response.failure for response in responses} - {None}
+    return failures, stats["requests"] - 2 * len(faults), stats["early_retries"]
 
 
 KEY_ERRORS = [
@@ -301,7 +319,7 @@ VECTORS = {
 
 
 def test_an_embedding_that_is_none_is_a_failure() -> None:
-    met_faults = met("chat", VECTORS, {"mode": Mode.EMBED})
+    met_faults = met("chat", VECTORS, {"mode": Mode.EMBED}, attempts=1)
     failures = {fault: failure_of(found) for fault, found in met_faults.items()}
 
     assert {reason for reason, _ in failures.values()} == {FAILED}

@@ -119,7 +119,7 @@ MODEL = """
     base_url: http://127.0.0.1:9/v1
     base_url_env: HARNESS_SERVER_URL
     key_env: null
-    attempts: 2
+    attempts: 1
 """
 PRICES = """
     prices:

@@ -115,8 +115,8 @@ import resource, sys
 from pathlib import Path
 from harness.errors import SpecError
 from harness.text.prompts import Prompts
-resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-resource.setrlimit(resource.RLIMIT_CPU, (4, 4))
+resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
+resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
 try:
     Prompts([Path(sys.argv[1])]).render("toy/base", {"story": "Rain."})
 except SpecError as error:

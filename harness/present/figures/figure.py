@@ -181,6 +181,7 @@ def draw(figure: Figure, *, width_cm: float = WIDTH) -> "Drawn":
 def _drawn(figure: Figure, width: float) -> "Drawn":
     """Panels, the title above them, notes and legend below, placed by matplotlib's own layout."""
     from matplotlib.figure import Figure as Drawn
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     panels, labels = figure.panels, figure.labels
     looks = {name: LOOKS[at if len(labels) <= MOST_SERIES else 0] for at, name in enumerate(labels)}
@@ -188,8 +189,8 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     bodies = [_body(panel, width / columns) for panel in panels] or [1.0]
     heights = [max(bodies[at : at + columns]) for at in range(0, len(bodies), columns)]
     height = sum(heights) + 3 * len(heights) + 2
-    drawn = Drawn(figsize=(width * _CM, height * _CM))
-    drawn.set_layout_engine("constrained", h_pad=0.06, w_pad=0.06)
+    layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06)
+    drawn = Drawn(figsize=(width * _CM, height * _CM), layout=layout)
     grid = drawn.add_gridspec(len(heights), columns, height_ratios=heights)
     axes = [drawn.add_subplot(grid[divmod(at, columns)]) for at in range(len(panels))]
     for one, panel in zip(axes, panels, strict=True):
@@ -198,13 +199,14 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     title = fitted(figure.title, (width - 0.6) / 1.15, TITLE, most=3)
     drawn.suptitle(title, x=0.3 / width, ha="left", size=TITLE, weight="bold")
     _add_legend(drawn, figure.notes, looks, width - 0.6)
-    for _ in range(2):  # texts are wrapped to the width of the axes, and the height follows
-        drawn.draw_without_rendering()
+    # Texts are wrapped to the width of the axes, and the height follows.
+    for _ in range(2 if axes else 0):
+        layout.execute(drawn)
         for one, panel in zip(axes, panels, strict=True):
             _fit_texts(one, panel)
-        drawn.draw_without_rendering()
+        layout.execute(drawn)
         found = [one.get_position(original=True).height * height for one in axes[::columns]]
-        height = round(height + sum(heights) - sum(found or heights), 2)
+        height = round(height + sum(heights) - sum(found), 2)
         drawn.set_figheight(height * _CM)
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")

@@ -32,12 +32,12 @@ def free_port() -> int:
 
 def test_a_server_that_only_fails_ends_the_run_soon() -> None:
     with StubServer(Script(shares={"500": 1.0})) as server:
-        model = model_at(server.url, attempts=2)
+        model = model_at(server.url, attempts=1)
 
         with pytest.raises(ModelError, match="the last 20 requests failed one after the other"):
             list(model.answer(asked(model, 200)))
 
-        assert server.stats()["requests"] < 80
+        assert server.stats()["requests"] < 40
 
 
 def test_fewer_calls_are_in_flight_after_a_server_rejected_many() -> None:

@@ -51,7 +51,7 @@ def request(text: str, step: str = "answer") -> Request:
 
 def model(stub: StubServer, *texts: str, key: str = KEY) -> ModerationModel:
     spec = ModerationSpec(
-        model="mod", base_url=stub.url, key_env="STUB_KEY", attempts=2, timeout_s=0.5
+        model="mod", base_url=stub.url, key_env="STUB_KEY", attempts=1, timeout_s=0.5
     )
     questions = LabelQuestions.of(TASK, [sample(text) for text in texts], model="mod")
     return ModerationModel("mod", spec, questions, {"STUB_KEY": key})
@@ -97,7 +97,7 @@ def test_of_the_other_label_a_bound_alone_is_known() -> None:
 @pytest.fixture(scope="module")
 def lasting() -> dict[str, Response]:
     texts = [f"<{name}>" for name in FAULTS]
-    script = Script(faults={text: (text[1:-1],) * 2 for text in texts}, late_s=1.0)
+    script = Script(faults={text: (text[1:-1],) for text in texts}, late_s=1.0)
     return answered(script, *texts)
 
 
