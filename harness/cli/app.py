@@ -11,17 +11,26 @@ from ctypes import CDLL
 from functools import cache
 from importlib import import_module
 from io import StringIO
+from shutil import get_terminal_size
 
 from harness import __version__
 from harness.cli.renamed import SUCCESSORS, successor
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
-from harness.present.screen import Messages, ProgressLine, prepare_streams, say, stream_fault, warn
+from harness.present.screen import (
+    PAGE,
+    Messages,
+    ProgressLine,
+    prepare_streams,
+    say,
+    stream_fault,
+    warn,
+)
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
 EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
 
-ALL_OPTIONS = "--help-all"
+ALL, ALL_OPTIONS = "--all", "--help-all"
 Entry = tuple[str, str]
 """Where a command's function is, as module:function, and its line in the list of commands."""
 PANELS: Mapping[str, Mapping[str, Entry]] = {
@@ -117,6 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(AttributeError):  # glibc's malloc alone keeps what was a large array
             CDLL(None).mallopt(-3, 1 << 15)  # M_MMAP_THRESHOLD
     words = list(sys.argv[1:] if arguments is None else arguments)
+    is_whole, is_json = {ALL, ALL_OPTIONS} & {*words}, "--json" in words  # nothing but JSON
+    PAGE.begin(0 if is_json else None if is_whole else get_terminal_size().lines - 1)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
     return code or ExitCode.of(messages.has_missing)
@@ -131,7 +142,7 @@ def _run(words: list[str]) -> object:
     if rest[:1] == ["--version"]:
         say(__version__)
     elif set(rest[:1]) <= {"-h", "--help", ALL_OPTIONS}:
-        say(_overview(has_all=has_all) if not name else _below(name))
+        say(_overview(has_all=has_all) if not name else _below(name), is_raw=True)
     else:
         known = [key.split()[1] for key in BELOW if key.split()[0] == name] if name else [*TOP]
         others = [key for key in BELOW if key.split()[1].strip("-") == rest[0]]
@@ -171,7 +182,10 @@ def _below(name: str) -> str:
 def outcome(command: Callable[[], object]) -> int:
     """The exit code of a command; an exception becomes a message."""
     try:
-        code = command()
+        try:
+            code = command()
+        finally:
+            PAGE.end()
         sys.stdout.flush()
         if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt

@@ -15,11 +15,11 @@ from harness.analysis.boards import ranked, views
 from harness.analysis.boards.ranked import RANKING, RATES
 from harness.analysis.boards.scores import alarms, board_text, headlines, judge_fitness
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
+from harness.cli.options import RESULTS, AsJson, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.present import screen
-from harness.present.screen import cell, folded, say, show, usd, warn
+from harness.present.screen import PAGE, cell, folded, say, show, usd, warn
 from harness.storage.files import write_whole
 from harness.storage.find_runs import data_words, shown_runs
 from harness.storage.frames import Row, plain_rows
@@ -37,7 +37,6 @@ class BoardChoice:
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
-    is_all: bool = option("Print all boards, models, variants and alarms.", False, flags="--all")
     has_metrics: bool = option(
         "Keep every metric in leaderboard.csv, not those alone that are ranked.",
         False,
@@ -56,7 +55,7 @@ class BoardChoice:
         return scores
 
 
-def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
+def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson = False) -> None:
     """Collect the scores of all runs in leaderboard.csv, and print the main board.
 
     Models are ranked in one table only if the rest of their signatures is equal, on the items
@@ -73,15 +72,14 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     asked = choice.of(scores)
     if is_json:
         screen.show_json(plain_rows(rows[rows["signature"].isin(asked["signature"])]))
-        return ExitCode.DONE
+        return
     boards = boards[boards["signature"].isin(asked["signature"])]
-    left = _put_boards(boards, folders, is_all=choice.is_all)
+    left = _put_boards(boards, folders)
     _warn_of_judges(boards, verdicts)
-    warn_of_alarms(asked, most=None if choice.is_all else MOST_ALARMS)
+    warn_of_alarms(asked)
     wrote = "" if choice.runs else f"wrote {len(rows)} rows to {table}"
     rest = f"--all prints {' and '.join(left)}" if left else ""
-    say("; ".join(filter(None, (wrote, rest))), is_prose=True)
-    return ExitCode.DONE
+    say("; ".join(filter(None, (wrote, rest))))
 
 
 def put_joint_boards(folders: Sequence[RunFolder]) -> None:
@@ -91,25 +89,21 @@ def put_joint_boards(folders: Sequence[RunFolder]) -> None:
     _warn_of_judges(boards, verdicts)
     warn_of_alarms(scores)
     if left:
-        say(f"harness leaderboard --all prints {' and '.join(left)}\n", is_prose=True)
+        say(f"--all prints {' and '.join(left)}")
 
 
 def _put_boards(
-    boards: DataFrame,
-    folders: Iterable[RunFolder],
-    *,
-    is_all: bool = False,
-    has_tasks: bool = False,
+    boards: DataFrame, folders: Iterable[RunFolder], *, has_tasks: bool = False
 ) -> list[str]:
-    """Print the board of the first task and its own judge, of all tasks, or with `is_all` all."""
+    """Print the board of the first task and its own judge, of all tasks, or with --all all."""
     runs = set(boards.drop_duplicates("recipe")["run"])
     files = {one.path.name: one.read() for one in folders if one.path.name in runs}
-    made = views.matrices(boards, files, is_all=is_all)
+    made = views.matrices(boards, files, is_all=PAGE.is_whole)
     heads = [(matrix["task"].iat[0], matrix["judge"].iat[0]) for matrix in made]
     firsts = {task: place for place, (task, _) in reversed([*enumerate(heads)])}
-    places = [*range(len(made))] if is_all else sorted(firsts.values())
-    shown = places if is_all or has_tasks else places[:1]
-    left = [words for at in shown for words in _put_board(made[at], files, is_all=is_all)]
+    places = [*range(len(made))] if PAGE.is_whole else sorted(firsts.values())
+    shown = places if PAGE.is_whole or has_tasks else places[:1]
+    left = [words for at in shown for words in _put_board(made[at], files)]
     seen = {heads[at] for at in shown}
     if others := [f"{task} by {judge}" for task, judge in heads if (task, judge) not in seen]:
         left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
@@ -126,13 +120,13 @@ def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
         warn(f"judge {judge} {own['words'].iat[0]}: {task}, {first}{others}")
 
 
-def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> list[str]:
+def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
     variants, lines = matrix.attrs["variants"], views.lines_of(matrix)
     more = {"more models": len(lines) - MOST_MODELS, "more variants": len(variants) - MOST_VARIANTS}
-    left = [f"{count} {what}" for what, count in more.items() if count > 0 and not is_all]
+    left = [f"{count} {what}" for what, count in more.items() if count > 0 and not PAGE.is_whole]
     if averaged := matrix.attrs["averaged"]:
         left.append(f"the {len(averaged)} variants that are averaged")
-    if not is_all:
+    if not PAGE.is_whole:
         lines, variants = lines[:MOST_MODELS], variants[:MOST_VARIANTS]
     if len(variants) == 1:
         shown = _facts([own for _, [own] in lines])
@@ -150,7 +144,7 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile], *, is_all: bool)
     printed = {row.signature for _, columns in lines for own in columns for row in own}
     notes = views.board_notes(matrix[matrix["signature"].isin(printed)])
     for note in notes if len(variants) == 1 else [*notes, "Intervals: --variant NAME."]:
-        say(note, is_prose=True)
+        say(note)
     if notes or len(variants) > 1:
         say("")
     return left
@@ -242,14 +236,14 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
     return "\n".join(filter(None, lines))
 
 
-def warn_of_alarms(scores: DataFrame, *, most: int | None = None) -> None:
+def warn_of_alarms(scores: DataFrame) -> None:
     """Warn of runs whose answers do not depend on what is asked, or are as good as a constant."""
     found, names = alarms(scores), ["model", "task", "variant"]
     runs = headlines(scores)[[*names, "data", "limit"]].drop_duplicates()
     shared = Counter(runs[names].itertuples(index=False, name=None))
-    for row in found[:most].itertuples():
+    for row in found[: None if PAGE.is_whole else MOST_ALARMS].itertuples():
         is_one = shared[row.model, row.task, row.variant] == 1
         of = "" if is_one else f", data:{row.data},{row.limit}"
         warn(f"alarm: {row.model} on {row.task}, {row.variant}{of}: {row.words}")
-    if most is not None and len(found) > most:
-        warn(f"alarm: {len(found) - most} more alarms: --all")
+    if len(found) > MOST_ALARMS and not PAGE.is_whole:
+        warn(f"alarm: {len(found) - MOST_ALARMS} more alarms: --all")

@@ -2,17 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from difflib import get_close_matches
 from textwrap import shorten
 from typing import Annotated
 
 from harness.cli import options
-from harness.cli.list_runs import WIDTH, list_runs
+from harness.cli.list_runs import list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.present.screen import say, show_json, show_rows, warn
+from harness.present.screen import PAGE, say, show_json, show_names, warn
 from harness.present.screen import show as show_frame
 from harness.registry import Section, schema_text, without_keys
 from harness.specs.data import GoldenSpec
@@ -33,81 +32,84 @@ SOURCE_NAMES = "Sources. Default: all."
 
 def list_names(
     where: Annotated[options.Where, options.Only("results home")],
-    what: str | None = argument("KIND", f"{', '.join(SECTIONS)} or runs. Default: counts.", None),
-    names: list[str] | None = argument("RUN", "With runs, which: @TAG, a task, a model.", None),
+    what: str | None = argument("KIND", "One of these. Default: counts of all.", None),
+    words: list[str] | None = argument(
+        "WORD", "Those alone that name this; of runs: @TAG, task or model.", None
+    ),
     is_json: AsJson = False,
-) -> int:
-    """List the names that commands take: tasks, models, judges and more.
+) -> None:
+    """List what commands take: tasks, models, judges, data, annotations, builds, imports, scorers,
+    sheets, tables, pairs, layouts, perturbations, plans or runs.
 
     \b
     Examples:
-      harness list tasks
+      harness list models llama
       harness list runs @pilot
     """
     if what == "runs":
-        return list_runs(where.results, names or (), is_json=is_json)
-    if names or (what is not None and what not in SECTIONS):
-        wrong = f"list {what or ''} {' '.join(names or ())}".strip()
-        raise SpecError(f"{wrong}: give one of {', '.join(SECTIONS)}; or runs, and names of runs")
-    registry = options.registry(where.home)
-    found = {name: registry.names(SECTIONS[name]) for name in ([what] if what else SECTIONS)}
-    if is_json:
-        show_json(found)
-    elif what is not None:
+        list_runs(where.results, words or (), is_json=is_json)
+        return
+    if what is not None and what not in SECTIONS:
+        raise SpecError(f"list {what}: give one of {', '.join(SECTIONS)}; or runs")
+    registry, sought = options.registry(where.home), " ".join(words or ()).lower()
+    found = {kind: registry.names(SECTIONS[kind]) for kind in ([what] if what else SECTIONS)}
+    if what is not None:
+        rows = [(name, *registry.about(SECTIONS[what], name)) for name in found[what]]
+        rows = [row for row in rows if sought in " ".join(row).lower()]
+        if sought and not rows:
+            raise SpecError(f"list {what}: no line has {sought!r}; `harness list {what}` has all")
+        found[what] = [name for name, *_ in rows]
         has_kind = what == "models"
-        lines = [(name, *registry.about(SECTIONS[what], name)) for name in found[what]]
-        rows = [(n, *[kind] * has_kind, about + NOT_HERE.get(kind, "")) for n, kind, about in lines]
-        show_rows("", (what, *["kind"] * has_kind, "about"), rows)
+        shown = [(n, *[kind] * has_kind, about + NOT_HERE.get(kind, "")) for n, kind, about in rows]
+        show_names((what, *["kind"] * has_kind, "about"), shown, [kind for _, kind, _ in rows])
     else:
         for kind, members in found.items():
             start = f"{kind:13} {len(members):3}  "
-            say(start + shorten(", ".join(members), WIDTH - len(start), placeholder=" ..."))
-        say("\nall of a kind, and what each is: harness list KIND; runs: harness list runs")
-    return ExitCode.DONE
+            say(start + shorten(", ".join(members), 80 - len(start), placeholder=" ..."))
+        say("\nall of a kind: harness list KIND; some: harness list KIND WORD; runs: list runs")
+    if is_json:
+        show_json(found)
 
 
 def show(
     *,
     name: str = argument("NAME", "Name that `harness list` lists; or a run."),
     where: Annotated[options.Where, options.Only("results home")],
-    has_all: bool = option("Of a run, print the whole run.json.", False, flags="--all"),
-) -> int:
+) -> None:
     """Show the YAML file of a name; or a run: its scores, cost and what is missing."""
     registry = options.registry(where.home)
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
     for path in files:
-        say(f"# {path}\n{without_keys(path.read_text('utf-8', 'replace'), registry)}")
+        say(f"# {path}\n{without_keys(path.read_text('utf-8', 'replace'), registry)}", is_raw=True)
     if files:
-        return ExitCode.DONE
+        return
     try:
         folder = find_run(where.results, name)
     except NoSuchRun as error:
-        close = get_close_matches(name, sorted({n for names in known.values() for n in names}), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "; `harness list` lists the names"
-        raise SpecError(f"no name {name!r}{hint}; and {error}") from error
-    return _show_run(folder, has_all=has_all)
+        names = {name for names in known.values() for name in names}
+        raise error.nor("name", names, "harness list") from error
+    _show_run(folder)
 
 
-def _show_run(folder: RunFolder, *, has_all: bool) -> int:
+def _show_run(folder: RunFolder) -> None:
     from harness.cli.run_report import cost_line, gap_lines, put_scores
 
     file = folder.read()
-    if not has_all:
+    if not PAGE.is_whole:
         if folder.scores.is_file():
             put_scores(file, read_table(folder.scores))
-        say("; ".join(f"{name} {fact}" for name, fact in run_facts(file).items()), is_prose=True)
+        say("; ".join(f"{name} {fact}" for name, fact in run_facts(file).items()))
         if (line := cost_line(file.costs)) is not None:
-            say(line, is_prose=True)
+            say(line)
     for line in gap_lines(file, has_remedy=False):
-        say(f"# {line}", is_prose=True)
+        say(f"# {line}")
     if other := other_versions(file.packages, versions_here(file.packages)):
         words = "; ".join(f"{name} {then}, here {now}" for name, then, now in other)
-        say(f"# computed with other versions than are here: {words}", is_prose=True)
+        say(f"# computed with other versions than are here: {words}")
     say(f"# {folder.path}")
     more = f"all that is stored of it: harness show {folder.path.name[:8]} --all"
-    say((folder.path / "run.json").read_text("utf-8") if has_all else more)
-    return ExitCode.DONE
+    say((folder.path / "run.json").read_text("utf-8") if PAGE.is_whole else more, is_raw=True)
 
 
 def schema(
@@ -116,13 +118,13 @@ def schema(
         "task, model, judge, scorer, recipe, sheet, annotation, table, layout, perturbation, "
         "build, plan, import, data, golden, overlay or prices.",
     ),
-) -> int:
+) -> None:
     """Print the JSON schema of a kind of YAML file; editors use it to complete and check the file.
 
     The kinds of models and judges that installed packages add are part of it.
     """
-    say(schema_text(kind).removesuffix("\n"))
-    return ExitCode.DONE
+    PAGE.end()  # a file, which is not cut
+    say(schema_text(kind).removesuffix("\n"), is_raw=True)
 
 
 def tokens(
@@ -133,7 +135,7 @@ def tokens(
     variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None),
     limit: options.Limit = None,
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Show how a local model's tokenizer reads a task's choices; its weights are not loaded."""
     from harness.pipeline.preview import check_tokens
     from harness.pipeline.resolve import RunOptions, resolve_choices
@@ -144,17 +146,15 @@ def tokens(
     reports = check_tokens(plan, spec, space.registry.cache / "checkpoints")
     if is_json:
         show_json(reports)
-        return ExitCode.DONE
     frame = pandas.DataFrame.from_dict(reports, orient="index")
     show_frame(frame.reset_index(names="variant"), f"{task}, {model}")
-    return ExitCode.DONE
 
 
 def fetch(
     names: list[str] | None = argument("SOURCE", SOURCE_NAMES, None),
     data: options.DataFolder = None,
     home: Home = HOME,
-) -> int:
+) -> None:
     """Download sources at a fixed commit; refuse files that have another sha256 than stated."""
     registry, folder = options.registry(home), options.data_folder(data, must_exist=False)
     for name in names or registry.names("configs/data"):
@@ -162,7 +162,6 @@ def fetch(
         warn(f"{name}: licence {spec.licence}; {spec.citation}")
         for path in download.fetch(name, spec, folder):
             say(str(path))
-    return ExitCode.DONE
 
 
 def check(
@@ -181,12 +180,11 @@ def check(
         files += download.check(name, registry.load("configs/data", name), folder)
     if is_json:
         show_json(files)
-    else:
-        states = Counter((file.source, file.state) for file in files)
-        for (source, state), count in states.items():
-            say(f"{source}: {count} {state}")
-        for file in (file for file in files if file.state == "differs"):
-            say(f"{file.state:8} {file.path}")
+    states = Counter((file.source, file.state) for file in files)
+    for (source, state), count in states.items():
+        say(f"{source}: {count} {state}")
+    for file in (file for file in files if file.state == "differs"):
+        say(f"{file.state:8} {file.path}")
     if missing := sorted({file.source for file in files if file.state == "missing"}):
         fetch = f"`harness data fetch {' '.join(missing)}` downloads it"
         warn(f"missing below {folder}: {fetch}; or name another folder with --data")
@@ -197,7 +195,6 @@ def check(
 def verify(
     data: options.DataFolder = None,
     paper: str | None = option("Paper: a name in configs/golden/. Default: all.", None),
-    has_all: bool = option("Print every number, not only those that differ.", False, flags="--all"),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:
@@ -219,20 +216,19 @@ def verify(
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
         show_json(plain_rows(cells.drop(columns="origin")))
-    else:
-        _put_verified(papers, cells, has_all=has_all)
+    _put_verified(papers, cells)
     return ExitCode.CHECK_FAILED if (cells["status"] == DIFFERS).any() else ExitCode.DONE
 
 
-def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all: bool) -> None:
+def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame) -> None:
     from harness.analysis.verify import DIFFERS, OK, STATES
 
     status = cells["status"]
-    for name, spec in papers.items() if has_all else ():
+    for name, spec in papers.items() if PAGE.is_whole else ():
         _put_cells(f"{name}: {spec.paper}", cells[cells["paper"] == name])
         for cells_left, reason in spec.unlisted.items():
             say(f"not listed: {cells_left} ({reason})")
-    if not has_all:
+    if not PAGE.is_whole:
         by = cells.groupby(["paper", "status"]).size().unstack(fill_value=0)
         counts = by.reindex(index=list(papers), columns=list(STATES), fill_value=0)
         show_frame(counts.reset_index(), "published numbers, recomputed")
@@ -244,7 +240,7 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame, *, has_all
         f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
         f"from printed numbers, and {origins['release']} are counts of the released files"
     )
-    if not has_all:
+    if not PAGE.is_whole:
         say("every number: harness verify --all")
 
 

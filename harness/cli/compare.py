@@ -42,9 +42,6 @@ def compare(
     sides: Sides,
     seed: options.Seed = 0,
     draws: int = option("Draws for each interval and permutation test.", 2000, min=1),
-    is_all: bool = option(
-        "Print the tables of groups, decodings and counts.", False, flags="--all"
-    ),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> int:
@@ -78,24 +75,24 @@ def compare(
         ]
     for note in [*notes, *(lost := findings.missing_findings(found))]:
         warn(note)
-    show = partial(_put_findings, found, is_all=is_all)
+    show = partial(_put_findings, found)
     put_frame(found, results / "comparisons" / name, show, is_json=is_json)
     return ExitCode.of(lost or unmatched)
 
 
-def _put_findings(found: DataFrame, *, is_all: bool) -> None:
-    """The main differences in words, averages over orders first; with `is_all` every row, too."""
+def _put_findings(found: DataFrame) -> None:
+    """The main differences in words, averages over orders first; with --all every row, too."""
     main = comparing.main_differences(found)
     pooled = r"(?:^|:)all$"
     is_pool = main["variant_a"].str.contains(pooled) | main["variant_b"].str.contains(pooled)
     said = findings.comparison_findings(pandas.concat([main[is_pool], main[~is_pool]]))
-    for finding in said if is_all else said[:MOST_SENTENCES]:
-        say(finding, is_prose=True)
+    for finding in said if screen.PAGE.is_whole else said[:MOST_SENTENCES]:
+        say(finding)
     say("")
-    if is_all:
+    if screen.PAGE.is_whole:
         _put_rows(found)
     elif len(found) > (shown := min(len(said), MOST_SENTENCES)):
-        say(f"--all prints {len(found) - shown} more rows, with counts and tests", is_prose=True)
+        say(f"--all prints {len(found) - shown} more rows, with counts and tests")
 
 
 def _put_rows(rows: DataFrame) -> None:
@@ -168,8 +165,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
         warn(note)
     if is_json:
         screen.show_json(found.attrs | {"rows": plain_rows(found)})
-    else:
-        _put_gate(found)
+    _put_gate(found)
     return CODES[found.attrs["decision"]]
 
 
@@ -178,5 +174,5 @@ def _put_gate(found: DataFrame) -> None:
     say(f"{rows[0].task}, drop of {', '.join(metrics)} from BASE to NEW")
     for row in rows:
         words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}"
-        say(f"{words}; {gates.gate_words(row)}", is_prose=True)
+        say(f"{words}; {gates.gate_words(row)}")
     say(f"gate: {found.attrs['decision']}")

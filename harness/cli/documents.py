@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli import options
-from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
+from harness.cli.options import HOME, RESULTS, AsJson, Home, Results, argument, option
 from harness.errors import SpecError
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, PageServer, write_page
-from harness.present.screen import say, show_json, show_rows, warn
+from harness.present.screen import PAGE, say, show_json, show_rows, warn
 from harness.specs.layouts import LayoutSpec
 from harness.storage.files import refuse_source
-from harness.storage.find_runs import find_runs, run_folders, shown_runs
+from harness.storage.find_runs import NoSuchRun, find_runs, run_folders, shown_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,11 @@ class TableChoice:
 
 def table(
     choice: TableChoice, results: Results = RESULTS, home: Home = HOME, is_json: AsJson = False
-) -> int:
+) -> None:
     """Make a table of stored runs, ratings or data: for the screen, LaTeX, Markdown, HTML or CSV.
 
     Two numbers never share a cell: what they differ in makes tables of their own. Bold is what a
-    paired test separates from the rest of its column. `harness list layouts` lists the layouts, the
-    tables of the four papers among them.
+    paired test separates from the rest of its column. `harness list layouts` has those of papers.
 
     \b
     Examples:
@@ -72,7 +71,10 @@ def table(
     if len(layouts) > 1:
         raise SpecError(f"{', '.join(layouts)}: these are layouts; name one at a time")
     found = registry.load("configs/layouts", layouts[0]) if layouts else None
-    runs = find_runs(results, [name for name in names if name not in layouts])
+    try:
+        runs = find_runs(results, [name for name in names if name not in layouts])
+    except NoSuchRun as error:
+        raise error.nor("layout", known, "harness list layouts") from error
     files = [path for path in choice.data or () if not path.is_dir()]
     folders = [path for path in choice.data or () if path.is_dir()]
     folders += map(Path, filter(None, [registry.environ.get("HARNESS_DATA")]))
@@ -84,13 +86,12 @@ def table(
     elif choice.out is None:
         for one in tables:
             show_rows(one.caption, *screen_cells(one))
-            say("".join(f"{note}\n" for note in one.notes), is_prose=True)
+            say("".join(f"{note}\n" for note in one.notes))
     else:
         for path in (*files, *([choice.ratings] if choice.ratings else [])):
             refuse_source(choice.out, path)
         write(tables, choice.out)
         say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
-    return ExitCode.DONE
 
 
 def _adapted(choice: TableChoice, found: LayoutSpec | None) -> LayoutSpec:
@@ -131,7 +132,7 @@ class PageChoice:
     )
 
 
-def report(choice: PageChoice, results: Results = RESULTS) -> int:
+def report(choice: PageChoice, results: Results = RESULTS) -> None:
     """Write one HTML page of runs: what was asked, who is better, and every answer.
 
     The page opens from disk, needs no server and asks nothing of any host. It holds prompts and
@@ -150,12 +151,12 @@ def report(choice: PageChoice, results: Results = RESULTS) -> int:
         folders()  # what is named wrongly is refused at once
         with PageServer(choice.port, results, folders, choice.answers) as server:
             say(f"{server.url} shows the runs of {results}; end with Ctrl+C")
+            PAGE.end()
             with suppress(KeyboardInterrupt):
                 server.serve_forever(poll_interval=0.2)
-        return ExitCode.DONE
+        return
     path = choice.out or results / REPORT
     data, size = write_page(folders(), results, path, answers=choice.answers)
     for note in data.notes:
         warn(note)
     say(f"wrote {len(data.runs)} runs, {size / 2**20:.1f} MB, to {path}; open it in a browser")
-    return ExitCode.DONE

@@ -22,7 +22,7 @@ def export_inspect(
     run: options.RunName,
     out: Path = option("Log to write: FILE.json.", flags="-o --out"),
     results: Results = RESULTS,
-) -> int:
+) -> None:
     """Write a run as a log of Inspect, to look at its answers in `inspect view`."""
     if out.suffix != ".json":
         raise SpecError(f"-o {out}: a log of Inspect ends in .json; name it so")
@@ -31,7 +31,6 @@ def export_inspect(
     log = exports.inspect_log(stored, read_table(folder.scores), folder.written)
     write_whole(out, _json(log))
     say(f"wrote {len(stored.rows)} answers to {out}")
-    return ExitCode.DONE
 
 
 def export_copies(
@@ -40,7 +39,7 @@ def export_copies(
     column: str | None = option("Column of the texts. Default: text.", None),
     keep: str | None = option("Further columns of the list, comma-separated.", None),
     is_json: options.AsJson = False,
-) -> int:
+) -> None:
     """List the texts of a table that nearly repeat others, by groups of near copies.
 
     Two texts are near copies where they share six of ten of their words (Jaccard index .6). A group
@@ -62,10 +61,8 @@ def export_copies(
     groups, largest = (0, 0) if found.empty else map(int, found[["group", "size"]].max())
     if is_json:
         show_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
-        return ExitCode.DONE
     of = f"{groups} group{'s' * (groups != 1)}, the largest of {largest}" if groups else "0 groups"
     say(f"{len(found)} of {len(texts)} texts have near copies: {of}\nlisted in {out}")
-    return ExitCode.DONE
 
 
 def export_every_eval_ever(
@@ -73,7 +70,7 @@ def export_every_eval_ever(
     out: Path = option("Folder to write below, as data/TASK/KIND/MODEL/ID.json.", flags="-o"),
     organization: str = option("Who made the evaluation.", "not stated"),
     results: Results = RESULTS,
-) -> int:
+) -> None:
     """Write a run as a record of Every Eval Ever."""
     refuse_file(out)
     folder = find_run(results, run)
@@ -81,7 +78,6 @@ def export_every_eval_ever(
     path, record = exports.every_eval_ever(file, scores, folder.written, organization)
     write_whole(out / path, _json(record))
     say(f"wrote {len(record['evaluation_results'])} results to {out / path}")
-    return ExitCode.DONE
 
 
 def _json(value: exports.Json) -> bytes:
@@ -140,9 +136,9 @@ def prove(
         others, proofs = prove_bundle(file, ProgressLine())
     if is_json:
         show_json({"others": others, "runs": proofs})
-    for fault in [] if is_json else others:
+    for fault in others:
         say(fault)
-    for proof in [] if is_json else proofs:
+    for proof in proofs:
         if proof.is_same:
             say(f"{proof.run}: the same (derived again from {proof.calls} calls)")
         for line in proof.differences:

@@ -101,7 +101,7 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
         if out is not None:
             write_whole(out, data)
         elif sys.stdout.isatty():
-            say(data.decode("utf-8").removesuffix("\n"))
+            say(data.decode("utf-8").removesuffix("\n"), is_raw=True)
         else:
             sys.stdout.buffer.write(data)
             sys.stdout.flush()
@@ -121,7 +121,6 @@ def _summarize(
         summary = {"scorer": scorer, "n": len(scored), "scored": len(values), "mean": mean}
         summary |= {"missing": missing, "cut": cut, "thin": thin, "trained_on": overlap, "out": out}
         show_json({"summary": summary, "rows": scored if out is None else None})
-        return ExitCode.of(missing)
     without = ", ".join(f"{count} {flag}" for flag, count in missing.items())
     facts = {
         f"{scorer}: {len(values)} of {len(scored)} rows have a value, mean {screen.cell(mean)}": 1,
@@ -166,13 +165,12 @@ def evaluate(
     if is_json:
         found = asdict(result) | {"measured": plain_rows(result.measured)}
         show_json(found | {"means": plain_rows(result.means), "people": plain_rows(compared)})
-    else:
-        show(result.measured, f"{result.scorer} on {source}")
-        if len(result.means):
-            show(result.means, "means: implicitness of sides, pragmatic distance of pairs")
-        if len(compared):
-            title = "and people: order of the levels, agreement with each person, the nearest"
-            show(compared, title, keys=2)
+    show(result.measured, f"{result.scorer} on {source}")
+    if len(result.means):
+        show(result.means, "means: implicitness of sides, pragmatic distance of pairs")
+    if len(compared):
+        title = "and people: order of the levels, agreement with each person, the nearest"
+        show(compared, title, keys=2)
     return ExitCode.of(result.measured["missing"].any() or compared["missing"].any())
 
 
@@ -267,7 +265,7 @@ def train(
     choice: HeadChoice,
     name: str | None = option("Name of the head. Default: the recipe's.", None),
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Train a head of the metric on sentence pairs; write it and a card of origin and quality.
 
     Writes NAME.safetensors and NAME.json: give either to --scorer. The same file, recipe and
@@ -281,10 +279,8 @@ def train(
     metrics = head.card.metrics if head.card is not None else {}
     if is_json:
         show_json({"head": path, "digest": head.digest, "metrics": metrics})
-        return ExitCode.DONE
     show_rows(head.name, ("metric", "value"), [*metrics.items()])
     say(f"{head.name}@{head.digest[:8]} in {path}")
-    return ExitCode.DONE
 
 
 def ablate(
@@ -294,7 +290,7 @@ def ablate(
         "Train all 120 combinations of both margins and alpha instead.", False, flags="--grid"
     ),
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Train all twelve forms of the metric, or with --grid all margins that the paper tried.
 
     Writes ablation.csv, with a row for each training (its metrics on the test pairs and its
@@ -312,13 +308,12 @@ def ablate(
         chart = margins(found)
         put = partial(say, "\n".join(chart.notes))
         put_frame(found, choice.out / "grid.csv", put, is_json=is_json, chart=chart)
-        return ExitCode.DONE
+        return
     each = found.groupby(["setting", "value"], sort=False)
     means = each.size().rename("runs").to_frame().join(each[[*training.METRICS]].mean())
     title = f"Means over the runs, on {pairs} test pairs, {graded} of them with levels"
     put = partial(show, means.reset_index(), title)
     put_frame(found, choice.out / "ablation.csv", put, is_json=is_json)
-    return ExitCode.DONE
 
 
 def probe(
@@ -330,7 +325,7 @@ def probe(
     out: Path | None = option("File for all figures: .csv.", None, flags="-o --out"),
     home: Home = HOME,
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Find which kinds of implicitness a scorer detects, by sentences that ship.
 
     Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
@@ -343,7 +338,6 @@ def probe(
     cached = CachedScorer(opened, registry.cache / MEASURES, ProgressLine("encoded"))
     found = probes.probe_figures(probes.scores_of(cached), scorer=opened.signature)
     put_frame(found, out, partial(_put_probes, found), is_json=is_json)
-    return ExitCode.DONE
 
 
 def _put_probes(found: DataFrame) -> None:
@@ -365,7 +359,7 @@ def collect(
     limit: options.Limit = None,
     home: Home = HOME,
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Collect the sentences of a public data set that imply something, as samples.
 
     `harness build JOB` lets a model write what each says outright; a data set that has such
@@ -382,11 +376,9 @@ def collect(
     if is_json:
         counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
         show_json(counts | {"job": spec.job or None, "licence": spec.licence})
-        return ExitCode.DONE
     say(f"wrote {len(samples)} of {len(found.samples)} sentences to {out}")
     for reason, count in found.left_out.items():
         warn(f"left out: {count} rows, {reason}")
     warn(f"licence: {spec.licence}; the map was tried on {spec.tried}")
     job = f"build {spec.job} {out} --model MODEL -o pairs.jsonl" if spec.job else ""
     say(f"next: harness {job or f'impscore train {out} -o heads'}")
-    return ExitCode.DONE

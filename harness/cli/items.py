@@ -10,9 +10,9 @@ from typing import get_args
 
 from harness.analysis import items as selection
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, ExitCode, Results, option
+from harness.cli.options import RESULTS, AsJson, Results, option
 from harness.pipeline.items import item_columns
-from harness.present.screen import say, show_json_rows
+from harness.present.screen import PAGE, say, show_json_rows
 from harness.storage.cells import csv_lines
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
@@ -54,7 +54,7 @@ def items(
     csv: Path | None = option("Write the answers as CSV.", None, metavar="FILE"),
     results: Results = RESULTS,
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Show items with the answers of one or several runs, the verdicts and the judges' replies.
 
     \b
@@ -81,16 +81,17 @@ def items(
         write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
         show_json_rows(dict(zip(columns, row, strict=True)) for row in found.rows())
-        return ExitCode.DONE
+        return
     _put(whole, choice, is_full=csv is not None)
     if csv is not None:
         say(f"wrote {len(found.answers)} answers to {csv}")
-    return ExitCode.DONE
 
 
 def _put(whole: selection.ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
     """Print the first items, by default as many as fit; a line more is below where `is_full`."""
     room, number = get_terminal_size().lines - 2 - is_full, 0
+    if choice.limit:
+        PAGE.end()
     page = _page(whole.first(choice.limit or SHOWN), has_pairs=choice.has_pairs)
     for number, (title, parts) in enumerate(page, 1):
         lines = _block_lines(f"-- {number} of {len(whole)} -- {title} ", parts)
@@ -98,7 +99,7 @@ def _put(whole: selection.ItemSelection, choice: ItemChoice, *, is_full: bool) -
         if room < 0 and number > 1 and not choice.limit:
             number -= 1
             break
-        say("\n".join(lines))
+        say("\n".join(lines), is_raw=True)
     hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --csv FILE)"
     say(f"{len(whole)} of {whole.total} items{hint}")
 

@@ -3,9 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 
-from harness.cli.options import ExitCode
 from harness.errors import StoreError
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
 from harness.storage.find_runs import find_runs, run_facts, run_folders, shortest
@@ -13,20 +11,20 @@ from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
 """The facts that are in the title where all runs of a task share them, else in a column."""
-WIDTH, SHORTEST = 80, 6
+SHORTEST = 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int:
-    """Print the runs below a folder that `names` may mean, newest last; as JSON their folders."""
+def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> None:
+    """Print the runs below a folder that `names` may mean, newest first; as JSON their folders."""
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
     found = find_runs(results, names, may_be_part=True) if names else run_folders(results)
     if is_json:
         show_json([str(folder.path) for folder in found])
-        return ExitCode.DONE
+        return
     tasks: dict[str, list[tuple[RunFolder, RunFile]]] = {}
-    for folder in sorted(found, key=lambda one: one.written):
+    for folder in sorted(found, key=lambda one: one.written, reverse=True):
         try:
             file = folder.read()
             tasks.setdefault(file.run.task, []).append((folder, file))
@@ -38,14 +36,12 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> int
         _put_task(task, runs, short)
     if not found:
         warn(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    return ExitCode.DONE
 
 
 def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) -> None:
     facts = [run_facts(file) for _, file in runs]
     common = [name for name in SHARED if len({fact[name] for fact in facts}) == 1]
     shared = "; ".join(f"{name} {facts[0][name]}" for name in common)
-    title = fill(f"{task}: {shared}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     columns: dict[str, list[Cell]] = {"run": [folder.path.name[:short] for folder, _ in runs]}
     columns["tag"] = [folder.tag for folder, _ in runs]
     columns["model"] = [file.model.name for _, file in runs]
@@ -61,7 +57,7 @@ def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) 
         for name, cells in columns.items()
         if name not in ("tag", "USD") or any(one not in (None, "-", "0") for one in cells)
     }
-    show_rows(title, list(shown), list(zip(*shown.values(), strict=True)))
+    show_rows(f"{task}: {shared}", list(shown), list(zip(*shown.values(), strict=True)))
 
 
 def _brief(fact: str) -> str:

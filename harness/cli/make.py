@@ -67,7 +67,6 @@ def build(
     made, dropped = len(built.finished), built.dropped
     if is_json:
         show_json({"made": made, "dropped": dropped, "missing": built.missing})
-        return ExitCode.of(built.missing)
     say(f"wrote {made} samples to {choice.output}; {dropped} dropped")
     for reason, missing in sorted(built.missing.items()):
         warn(f"missing: {missing} {reason}")
@@ -101,7 +100,7 @@ def train(
     where: Annotated[Where, Only("data table results home")],
     model: str = argument("MODEL", "Model of kind sklearn or classifier."),
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Train a classifier on the training texts of a task's table.
 
     `harness run` with the same model and task then evaluates it on the other texts.
@@ -113,13 +112,11 @@ def train(
     card = trained.card
     if is_json:
         show_json({"folder": str(trained.folder), "digest": card.digest, "card": card})
-        return ExitCode.DONE
     say(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
     say(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
         say(f"of these augmented: {_counts(card.made)}")
     say(f"stored in {trained.folder} ({card.digest[:7]})")
-    return ExitCode.DONE
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -226,11 +223,10 @@ def perturb(
     if is_json:
         made = {"task": name, "file": path, "originals": len(samples)}
         show_json(made | {"perturbations": plain_rows(counts)})
-    else:
-        show(counts, f"{len(samples)} samples, field {field}", missing=_by_reason)
-        say(f"wrote {len(perturbed)} samples of task {name} to {path}")
-        after = f"train MODEL --task {choice.task} --augment {name}"
-        say(f"next: harness {after if choice.is_training else f'run --task {name} --model MODEL'}")
+    show(counts, f"{len(samples)} samples, field {field}", missing=_by_reason)
+    say(f"wrote {len(perturbed)} samples of task {name} to {path}")
+    after = f"train MODEL --task {choice.task} --augment {name}"
+    say(f"next: harness {after if choice.is_training else f'run --task {name} --model MODEL'}")
     return ExitCode.of(counts["missing"].any())
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T", bound=str)
 _RARE = """
-answers backend data data_mode executor home is_batch is_self_judge_allowed is_status judge_model
-prompts ray_address ray_workers results retry scorer seed shard table
+answers backend data data_mode executor home is_batch is_self_judge_allowed is_status is_whole
+judge_model prompts ray_address ray_workers results retry scorer seed shard table
 """
 RARE = frozenset(_RARE.split())
 """The parameters that help shows last, if there is room on a screen."""
@@ -66,8 +66,9 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
         added = [part for part in fields(kind) if not only or part.name in only]
         records[name] = kind, [part.name for part in added]
         parameters += [_parameter(part.name, part.type, part) for part in added]
+    parameters.append(_parameter("is_whole", bool, WHOLE))
 
-    def command(**given: object) -> object:
+    def command(is_whole: bool = False, **given: object) -> object:
         for name, (record, names) in records.items():
             given[name] = record(**{field: given.pop(field) for field in names})
         return function(**given)
@@ -116,6 +117,7 @@ RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=SOME_RUNS)]
 SCORER_NAME = "Scorer of implicitness: a name in configs/scorers/, or the path of weights."
 ScorerName = Annotated[str, typer.Option(help=SCORER_NAME)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+WHOLE = option("Print everything, not what fits one screen alone.", False, flags="--all")
 TAG = option("Name for the run, which commands then take as @NAME.", None)
 HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.cli import options
-from harness.cli.options import SCORER, ExitCode, Only, ScorerName, Where, argument, option
+from harness.cli.options import SCORER, Only, ScorerName, Where, argument, option
 from harness.errors import SpecError
 from harness.present.figures.figure import ENDINGS, Ending, data_csv, pictures
-from harness.present.figures.named import FIGURES, figure_of
-from harness.present.screen import ProgressLine, say, show_rows
+from harness.present.figures.named import FIGURES, check_figure, figure_of
+from harness.present.screen import ProgressLine, say, show_names
 from harness.storage.files import refuse_source, write_whole
 
 
@@ -51,7 +51,7 @@ def plot(
     choice: FigureChoice,
     where: Annotated[Where, Only("data table results home")],
     scorer: ScorerName = SCORER,
-) -> int:
+) -> None:
     """Draw a figure of runs, ratings or texts, and write its data as CSV.
 
     \b
@@ -62,8 +62,10 @@ def plot(
     words = choice.what or []
     if not words and choice.x is None:
         rows = [(name, source, about) for name, (source, about, _) in FIGURES.items()]
-        show_rows("Figures", ("name", "of", "what it shows"), rows)
-        return ExitCode.DONE
+        show_names(("figure", "of", "what it shows"), rows, [source for _, source, _ in rows])
+        return
+    if choice.x is None:
+        check_figure(words[0])
     if choice.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
     out, endings = choice.out, _endings(choice.out)
@@ -89,7 +91,6 @@ def plot(
     for ending, data in pictures(drawing, endings, width_cm=choice.width).items():
         write_whole(out.with_suffix(ending), data)
         say(f"wrote a figure to {out.with_suffix(ending)}")
-    return ExitCode.DONE
 
 
 def _endings(out: Path) -> list[Ending]:

@@ -29,7 +29,6 @@ def put_frame(
         drawn = _draw(table, chart) if chart is not None else ""
     if is_json:
         show_json(plain_rows(frame))
-        return
     show()
     if table is not None:
         say(f"wrote {len(frame)} rows to {table}{drawn}")

@@ -8,7 +8,7 @@ from harness.analysis import error_table
 from harness.analysis import rates as rated
 from harness.analysis.flags import PROBABILITY, RateQuery, flags
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Where, one_of, option
+from harness.cli.options import AsJson, Only, Where, one_of, option
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
@@ -77,7 +77,7 @@ def rates(
     point: PointChoice,
     where: Annotated[Where, Only("data table results home")],
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Show hit rate (TPR), false alarm rate (FPR) and precision by columns of the data.
 
     Gaps between groups have intervals that keep originals whole. Those of TPR and FPR have p
@@ -105,12 +105,10 @@ def rates(
         write_whole(file, frame_csv(frame).encode())
     if is_json:
         show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
-        return ExitCode.DONE
     _put(rows, found)
     if (found["note"] == NoValue.TOO_FEW).any():
         say(f"no interval: fewer than {choice.least} originals on a side (--least)")
     say(f"wrote {' and '.join(map(str, files))}")
-    return ExitCode.DONE
 
 
 def _put(rows: DataFrame, found: DataFrame) -> None:
@@ -135,11 +133,12 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
 
 
 def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
-    ends = [f" ({cell(one)})" * (one[0] == one[0]) for one in intervals(rows)]
-    cells = rows["value"].map(cell) + ends + ", " + rows["n"].map(str)
+    ends = [f" ({low:.2f}-{high:.2f})" * (low == low) for low, high in intervals(rows)]
+    cells = rows["value"].map(cell) + [end.replace("0.", ".") for end in ends]
+    cells += (" " + rows["n"].astype(str)).where(rows["n"] > 0, "")
     table = rows.assign(cell=cells).pivot(index="group", columns="rate", values="cell")
     table = table.loc[rows["group"].unique(), list(WORDS)].reset_index(names=heading)
-    show(table.rename(columns={n: f"{word} (95% interval), n" for n, word in WORDS.items()}), title)
+    show(table.rename(columns=WORDS), f"{title}: rate (95% interval) n")
 
 
 def _put_gaps(title: str, found: DataFrame) -> None:
@@ -163,7 +162,7 @@ def export_errors(
     choice: ErrorChoice,
     point: PointChoice,
     where: Annotated[Where, Only("data table results home")],
-) -> int:
+) -> None:
     """Write the texts that a run missed or flagged falsely, with all columns of the data.
 
     One row for each error, in the words of your file, behind them what the run says of it.
@@ -176,7 +175,7 @@ def export_errors(
     counted = f"{len(texts) - missing} answer{'s' * (len(texts) - missing != 1)}"
     if errors.empty:
         say(f"no {'error' if kind == 'all' else kind} among {counted}; nothing written")
-        return ExitCode.DONE
+        return
     originals = error_table.originals_of(where.workspace(), folder, where.table)
     for path in originals.files if originals else ():
         refuse_source(choice.out, path)
@@ -187,4 +186,3 @@ def export_errors(
     say(f"wrote {said} among {counted} to {choice.out}")
     if missing:
         warn(f"{missing} answers are missing or have no score: they are no errors and not written")
-    return ExitCode.DONE

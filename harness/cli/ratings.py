@@ -84,8 +84,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     found, rated = [], [*panels(ratings, shown_runs(results), query)]
     for panel in rated:
         found.append(agreement(panel, settings))
-        if not is_json:
-            _show_panel(found[-1])
+        _show_panel(found[-1])
     made, table = pandas.concat(found, ignore_index=True), results / "agreement.csv"
     text = frame_csv(made)
     if table.is_file():  # the rows of other tasks stay as they are
@@ -94,23 +93,22 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
     write_whole(table, text.encode())
     if is_json:
         show_json(plain_rows(made))
-    else:
-        say(f"wrote {len(made)} rows to {table}")
+    say(f"wrote {len(made)} rows to {table}")
     return ExitCode.of(unmatched_ratings(rated))
 
 
 def _show_panel(rows: DataFrame) -> None:
     """The title, what is found in sentences, and a table."""
     for line in (rows.attrs["title"], *rows.attrs["sentences"]):
-        say(line, is_prose=True)
+        say(line)
     found = records(rows)
     names = {own[0].signature: judge for judge, own in findings.by_judge(found).items()}
     rows = rows.assign(judge=[names.get(row.signature, findings.who(row)) for row in found])
     main = rows[rows.statistic.isin([*MAIN])]
     for note, own in main[main.note != ""].groupby("note", sort=False).judge:
-        say(f"note on {folded([*own.unique()])}: {note}", is_prose=True)
+        say(f"note on {folded([*own.unique()])}: {note}")
     for line in rows.averaging.unique():
-        say(f"averaged: {line}", is_prose=True)
+        say(f"averaged: {line}")
     say("")
     if (main := main[main.value.notna()]).empty:
         return
@@ -288,7 +286,7 @@ def import_ratings(
     key: Path | None = option("Key file of the blind sheet that was rated.", None),
     task: str = option("Task of the ratings, if the file names none.", ""),
     raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben.", None),
-) -> int:
+) -> None:
     """Convert ratings to long form; with --key, those of a blind sheet. CSV or XLSX.
 
     Several files are those of several raters, or parts of a sheet.
@@ -304,7 +302,6 @@ def import_ratings(
     say(f"wrote {len(ratings)} ratings to {out}, {ratings.value.isna().sum()} of them blank")
     counts = ratings.rater.value_counts().sort_index()
     say(f"raters: {', '.join(f'{name} ({count})' for name, count in counts.items())}")
-    return ExitCode.DONE
 
 
 def import_labels(
@@ -341,7 +338,7 @@ def import_stress(
     files: list[Path] = argument("FILE", "Marked sheets: CSV or XLSX."),
     turns: Path = option("The file of turns that the sheets were made of."),
     out: Path = option("File for the samples, JSON lines.", flags="-o --out"),
-) -> int:
+) -> None:
     """Read marked sheets back as samples of emphasized_talk: one a stressed part, with meanings.
 
     A part that several annotators stress is one sample with the meanings of all; `harness build
@@ -356,4 +353,3 @@ def import_stress(
     write_whole(out, b"".join(line + b"\n" for line in encoded))
     several = sum(len(line["references"]["implication"]) > 1 for line in lines)
     say(f"wrote {len(lines)} samples to {out}; {several} have several meanings")
-    return ExitCode.DONE

@@ -20,7 +20,7 @@ run --metrics, judge --metrics, merge --metrics, import --metrics: harness leade
 run --processes, judge --processes: harness run --shard, then harness merge
 leaderboard --metric, leaderboard --group: harness leaderboard --metrics, then leaderboard.csv
 leaderboard --fpr: harness rates RUN --fpr
-agree --strict, agree --all: agreement.csv has every statistic; exit code 1 says what is unmatched
+agree --strict: agreement.csv has every statistic; exit code 1 says what is unmatched
 list --tag: harness list runs @TAG
 """
 SUCCESSORS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Where, argument, one_of, option
+from harness.cli.options import AsJson, Only, Where, argument, one_of, option
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.find_runs import find_run
@@ -203,7 +203,7 @@ def read(
     run: options.RunName,
     where: Annotated[Where, Only("prompts results home")],
     is_json: AsJson = False,
-) -> int:
+) -> None:
     """Parse a run's stored replies with the current parsers and list the verdicts that change.
 
     No call is made.
@@ -215,7 +215,6 @@ def read(
     found = reread.reread(resolve.resolve_reread(space, folder))
     if is_json:
         show_json(found)
-        return ExitCode.DONE
     for change in found.changes:
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))
@@ -229,7 +228,6 @@ def read(
         if count:
             fact = f"judge {name}: the wording of {count} questions has changed since"
             warn(f"{fact}; to ask the new ones: `harness judge {run} --judge {name}`")
-    return ExitCode.DONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +272,6 @@ def import_files(
     if is_json:
         facts = {"counts": totals, "groups": plain_rows(found.counts), "ratings": found.ratings}
         show_json(facts_of(found.done) | facts | {"notes": plain_rows(found.notes)})
-        return ExitCode.of(found.done.missing)
     code = put_run(found.done, is_json=False)
     for part in totals:
         say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")

@@ -40,17 +40,16 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
         done.folder.write_tag(tag)
     if is_json:
         show_json(facts_of(done))
-        return ExitCode.of(done.missing)
     put_scores(file, done.scores)
     if any(row.score.metric.startswith(OF_ALARMS) for row in done.scores):
         warn_of_alarms(board_scores({"": table_text(done.scores)}))
     if (line := cost_line(file.costs, unpaid_parts(file))) is not None:
-        say(line, is_prose=True)
+        say(line)
     say(f"run {done.folder.path}")
     if done.truncated:
         fact = f"{done.truncated} of {file.planned} answers reached their limit of tokens and were"
         how = f"to raise it, set max_tokens in tasks/{file.run.task}.yaml of your own folder"
-        say(f"{fact} cut; {how}", is_prose=True)
+        say(f"{fact} cut; {how}")
     for line in gap_lines(file, has_remedy=True):
         warn(line)
     say("groups and more metrics: harness leaderboard --metrics")

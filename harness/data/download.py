@@ -60,10 +60,15 @@ def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
                 url, known_hash=f"sha256:{file.sha256}", fname=file.name, path=folder / name
             )
         except (OSError, ValueError) as error:
-            fact = f"{name}: {url} could not be fetched ({' '.join(str(error).split())})"
+            fact = f"{name}: {url} could not be fetched ({_root(error)})"
             remedy = (
                 f"check the connection, or put the file at {folder / name / file.name} yourself"
             )
             raise DataError(f"{fact}; {remedy}") from error
         paths.append(Path(path))
     return paths
+
+
+def _root(error: BaseException) -> str:
+    """What the network said, without who passed it on."""
+    return _root(error.__context__) if error.__context__ else " ".join(str(error).split())

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
-from math import floor, fsum, isnan, log10
-from textwrap import TextWrapper
+from itertools import accumulate
+from math import ceil, floor, fsum, inf, isnan, log10
+from textwrap import TextWrapper, shorten, wrap
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 import msgspec
@@ -35,6 +36,8 @@ _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 _FEWEST_COLUMNS, _GAP, _NARROWEST_TEXT = 20, 2, 16
 _NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
 ATTENTION = "yellow"
+MOST_LAST = 5
+"""So many lines of sentences that end a page are not cut."""
 
 Cell = str | int | float | tuple[float | None, float | None] | None
 
@@ -94,9 +97,57 @@ def wrapped(text: str, width: int | None) -> str:
     return "\n".join(wrapper.fill(line) if len(line) > width else line for line in lines)
 
 
-def say(text: str, *, is_prose: bool = False) -> None:
-    """Print result text on stdout; prose is wrapped to fit, other text is printed as it is."""
-    print(wrapped(for_display(text), screen_width() if is_prose else None))
+class Page:
+    """What a command prints on stdout, cut to one screen: how it begins, and its last sentences."""
+
+    def __init__(self) -> None:
+        """Until `begin`, and after `end`, everything is printed at once."""
+        self.begin(None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is printed, as with --all."""
+        return self.room is None
+
+    def begin(self, room: int | None) -> None:
+        """Hold what follows for `end`, which prints so many lines; with 0 nothing is held."""
+        self.room, self._held = room, list[tuple[str, bool]]()
+
+    def put(self, text: str, *, may_end: bool = False) -> None:
+        """Print or hold a text; one that `may_end` a page is not cut where it does."""
+        if self.room is None:
+            print(text)
+        elif self.room:
+            self._held += [(line, may_end) for line in text.split("\n")]
+
+    def end(self) -> None:
+        """Print what is held: all of it, or what fits and how many lines more there are."""
+        lines, room, last = self._held, self.room or 0, list[str]()
+        self.begin(None)
+        if sum(_height(line) for line, _ in lines) > room:
+            while lines and lines[-1][1] and len(last) < MOST_LAST:
+                last.insert(0, lines.pop()[0])
+            room -= sum(map(_height, last)) + 2
+            ends = accumulate(_height(line) for line, _ in lines)
+            fit = sum(height <= room for height in ends)
+            last = ["...", *last, f"--all prints {len(lines) - fit} more lines"]
+            lines = lines[:fit]
+        for line in (*(line for line, _ in lines), *last):
+            print(line)
+
+
+def _height(line: str) -> int:
+    """How many lines of a screen a line takes, without the codes of its style."""
+    return max(1, ceil(len(re.sub(r"\x1b\[\d+m", "", line)) / (screen_width() or inf)))
+
+
+PAGE = Page()
+
+
+def say(text: str, *, is_raw: bool = False) -> None:
+    """Print result text on stdout, wrapped to fit, or raw, with its lines as they are."""
+    may_end = not is_raw and "\n" not in text
+    PAGE.put(wrapped(for_display(text), None if is_raw else screen_width()), may_end=may_end)
 
 
 def warn(message: str) -> None:
@@ -181,7 +232,7 @@ def show(
     cells = [map(shown[n], values[n]) if n in shown else values[n] for n in frame.columns]
     show_rows(title, head, list(zip(*cells, strict=True)), keys)
     for note in notes:
-        say(note, is_prose=True)
+        say(note)
 
 
 def without_alike(frame: DataFrame, names: Sequence[str]) -> tuple[DataFrame, str]:
@@ -209,7 +260,7 @@ def show_rows(
     columns = [[_one_line(cell(v)) for v in column] for column in zip(head, *rows, strict=True)]
     room = screen_width()
     if title:
-        print(wrapped(for_display(title), room))
+        PAGE.put(wrapped(for_display(title), room))
     for block in _blocks(columns, room, keys):
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for name, *texts in block:
@@ -222,7 +273,7 @@ def show_rows(
         console = _console(sys.stdout, room or 100_000)
         with console.capture() as captured:
             console.print(table)
-        print("\n".join(line.rstrip() for line in captured.get().split("\n")))
+        PAGE.put("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 def _widest(texts: Iterable[str], mark: str | None = None) -> int:
@@ -250,6 +301,24 @@ def _blocks(columns: list[list[str]], room: int | None, keys: int) -> Iterator[l
             used, start = sum(widths[:count]), place
         used += widths[place]
     yield columns[:count] + columns[start:]
+
+
+def show_names(head: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> None:
+    """Print names and what each is, in a line each if need be; of too many, the names by kind."""
+    names = [max(map(len, own)) + _GAP for own in zip(head, *rows, strict=True)][:-1]
+    width, room = (screen_width() or 1000) - sum(names), PAGE.room
+    if room is None or sum(len(wrap(about, width)) for *_, about in rows) <= room - 2:
+        show_rows("", head, rows)
+    elif len(rows) <= room - 3:
+        show_rows(
+            "", head, [(*own, shorten(about, width, placeholder=" ...")) for *own, about in rows]
+        )
+        say("--all prints all of each line")
+    else:
+        for kind in sorted({*kinds}):
+            own = [row[0] for row, of in zip(rows, kinds, strict=True) if of == kind]
+            say(f"{kind or head[0]}: {', '.join(own)}")
+        say("\n--all prints what each is")
 
 
 def cell(value: Cell) -> str:

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 
-from harness.errors import LEFT_OUT, StoreError, did_you_mean
+from harness.errors import LEFT_OUT, SpecError, StoreError, did_you_mean
 from harness.storage.runs import EARLIER, RunFile, RunFolder
 
 _log = logging.getLogger(__name__)
@@ -17,6 +18,17 @@ LAST = "@last"
 
 class NoSuchRun(StoreError):
     """A name means no run, rather than several."""
+
+    def __init__(self, name: str, results: Path) -> None:
+        """What was named, and where."""
+        super().__init__(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+        self.name = name
+
+    def nor(self, kind: str, known: Iterable[str], listing: str) -> SpecError:
+        """The error where the name could also be one of another kind, which is said first."""
+        close = " or ".join(get_close_matches(self.name, sorted(known)))
+        hint = f"did you mean {close}?" if close else f"`{listing}` lists the names"
+        return SpecError(f"no {kind} {self.name!r}; {hint}; and {self}")
 
 
 def find_run(results: Path, name: str) -> RunFolder:
@@ -31,7 +43,7 @@ def find_run(results: Path, name: str) -> RunFolder:
         return found[0]
     if found:
         raise _several(name, found)
-    raise NoSuchRun(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+    raise NoSuchRun(name, results)
 
 
 def find_runs(results: Path, names: Iterable[str], *, may_be_part: bool = False) -> list[RunFolder]:

@@ -73,10 +73,13 @@ def test_one_command_runs_several_models_on_several_tasks(toy: Toy, capsys: Line
 
     assert toy.main("run", "--task", "toy,more", "--model", "oracle, literal", "--limit", "2") == 0
 
-    lines = capsys.readouterr().out.splitlines()
-    runs = [tuple(line.split("/")[-3:-1]) for line in lines if ": done; run " in line]
+    out, err = capsys.readouterr()
+    ended = [line for line in err.splitlines() if ": done; run " in line]
+    runs = [tuple(line.split("/")[-3:-1]) for line in ended]
     assert runs == [(task, model) for task in ("toy", "more") for model in ("oracle", "literal")]
-    boards = {line.split()[0].strip(":,") for line in lines if " accuracy by near" in line}
+    boards = {
+        line.split()[0].strip(":,") for line in out.splitlines() if " accuracy by near" in line
+    }
     assert boards <= {"more", "toy"}
     assert boards
 
@@ -138,6 +141,9 @@ def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
         (["list", "--home", "/nowhere"], ["--home /nowhere: no such folder"]),
         (["read", "abc", "--results", "/nowhere"], ["no run 'abc'", "harness list runs"]),
         (["judge", "abc", "--judge", "ngram-cosine"], ["no run 'abc'"]),
+        (["table", "intent-level"], ["harness: no layout 'intent-level'; did you mean intent-l"]),
+        (["plot", "curves"], ["harness: no figure 'curves'; did you mean curve"]),
+        (["drift", "abc", "no.csv"], ["drift: no file no.csv; name two tables"]),
         (["leaderboard", "--results", "/nowhere"], ["no runs below /nowhere/runs"]),
     ],
 )

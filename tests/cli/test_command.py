@@ -39,7 +39,7 @@ def test_a_record_becomes_an_option_for_each_field_and_is_built_of_them() -> Non
 
     command = expanded(serve)
 
-    assert [*inspect.signature(command).parameters] == ["name", "size", "is_hot"]
+    assert [*inspect.signature(command).parameters] == ["name", "size", "is_hot", "is_whole"]
     assert command(name="tea", size=3, is_hot=True) == "tea 3 True"
 
 
@@ -49,7 +49,7 @@ def test_a_narrowed_record_keeps_the_defaults_of_its_other_fields() -> None:
 
     command = expanded(serve)
 
-    assert [*inspect.signature(command).parameters] == ["name"]
+    assert [*inspect.signature(command).parameters] == ["name", "is_whole"]
     assert command(name="tea") == 2
 
 

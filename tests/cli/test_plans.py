@@ -57,9 +57,9 @@ def test_a_plan_runs_every_model_on_every_task_and_ranks_them_together(
     # `literal` is no control of quiz, which has a run for each seed
     ran = ["/".join(path.parts[-3:-1]) for path in toy.runs()]
     assert ran == ["quiz/oracle", "quiz/oracle", "toy/literal", "toy/oracle"]
-    out = capsys.readouterr().out
-    assert "[1/4] toy, oracle: done; run" in out
-    assert "[3/4] quiz, oracle (seed 1): done" in out
+    out, err = capsys.readouterr()
+    assert "[1/4] toy, oracle: done; run" in err
+    assert "[3/4] quiz, oracle (seed 1): done" in err
     assert "toy, base" in out or "toy: accuracy" in out
     board = (toy.results / "plans/night/leaderboard.csv").read_text("utf-8")
     assert {line.split(",")[0] for line in board.splitlines()[1:]} == {"toy", "quiz"}

@@ -45,7 +45,7 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     toy, _ = mine
     capsys.readouterr()
 
-    assert command(toy, "rates", "--by", "target,source") == 0
+    assert command(toy, "rates", "--by", "target,source", "--all") == 0
 
     out = capsys.readouterr().out
     assert "constant-no by target" in out

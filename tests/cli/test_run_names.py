@@ -155,7 +155,7 @@ def test_runs_are_listed_with_what_tells_them_apart(named: Toy, capsys: Lines) -
     head, *lines = rest[0].rstrip().splitlines()
     assert head.split() == ["tag", "model", "limit", "missing", "age"]
     cells = [" ".join(line.split()[1:4]) for line in lines]
-    assert cells == ["- oracle all", "pilot oracle 2", "- literal all"]
+    assert cells == ["- literal all", "pilot oracle 2", "- oracle all"]
 
 
 def test_what_keeps_two_runs_from_being_compared_is_said_of_both(toy: Toy, capsys: Lines) -> None:
@@ -190,4 +190,4 @@ def test_runs_are_listed_by_tag_task_and_model(named: Toy, capsys: Lines) -> Non
     assert on(named, "list", "runs", "@pilto") == 2
     assert "no run '@pilto'" in capsys.readouterr().err
     assert on(named, "list", "tasks", "@pilot") == 2
-    assert "or runs, and names of runs" in capsys.readouterr().err
+    assert "list tasks: no line has '@pilot'" in capsys.readouterr().err

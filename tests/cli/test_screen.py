@@ -2,6 +2,10 @@
 
 import csv
 import json
+import re
+from math import ceil
+from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
 from support.stub_server import StubServer
@@ -9,6 +13,12 @@ from support.toy import Lines, Toy
 
 from harness.cli import main
 
+SCREENS = """
+list | list tasks | list models | list judges | list layouts | list models llama | list runs | plot
+show intent_resolution | show hu2022 | table @s0 | rates --help | leaderboard | items @last | verify
+compare @s0 @s1 | run --task toy --model oracle --dry-run | judge @s0 --judge choice --dry-run
+run --task toy --model oracle,literal --dry-run | run --task toy --model oracle,literal
+"""
 HOSTILE = "=HYPERLINK(1)\x1b[31m\x9b2J never yes\x07"
 
 
@@ -28,6 +38,32 @@ def test_json_output_is_json_and_nothing_else(toy: Toy, capsys: Lines, words: st
     main([*words.replace("RUN", str(toy.runs()[0])).split(), "--json", *folders])
 
     assert json.loads(capsys.readouterr().out)
+
+
+def test_every_command_fits_a_screen_and_says_how_much_all_prints(
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(toy.home)
+    for seed in range(3):
+        main(f"run --task toy --model oracle --limit 2 --tag s{seed} --seed {seed}".split())
+    [first, *_] = Path("results/runs/toy/oracle").iterdir()
+    for number in range(20):
+        copytree(first, first.with_name(f"{number:016x}"), ignore=ignore_patterns("tag"))
+    cut = set()
+    for words in (part.strip() for part in SCREENS.strip().replace("\n", "|").split("|")):
+        shown = []
+        for more in ([], ["--all"]):
+            capsys.readouterr()
+            assert main([*words.split(), *more]) in (0, 1), words
+            shown.append(capsys.readouterr().out.splitlines())
+        part, whole = shown
+        assert sum(max(1, ceil(len(line) / 80)) for line in part) <= 24, words
+        if found := re.fullmatch(r"--all prints (\d+) more lines", part[-1]):
+            cut.add(words)
+            assert len(part) - 2 + int(found[1]) == len(whole)
+
+    assert {"list runs", "show hu2022"} <= cut
 
 
 def test_progress_goes_to_stderr_alone_and_without_escapes(toy: Toy, capsys: Lines) -> None:

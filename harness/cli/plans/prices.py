@@ -1,46 +1,49 @@
 """Planned calls to what a dry run prints: examples, sizes, prices, and whether a budget holds."""
 
-from harness.lazy import DataFrame
+from collections.abc import Iterable
+
+from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CallPolicy
 from harness.pipeline.preview import ANY, USD
 from harness.present.screen import say, show, usd, usd_range
 from harness.storage.frames import records
 
+SIZES = "calls, tokens in and out, at most"
+
 
 def put_calls(title: str, calls: DataFrame) -> None:
-    """Print an example of each kind of call of a run, and their counts and sizes."""
+    """Print the sizes of each kind of call of a run, and an example of it."""
+    kinds = calls[["asker", "variant", "step"]].rename(columns={"asker": "for"})
+    each = sizes(calls[at : at + 1] for at in range(len(calls)))
+    show(kinds.reset_index(drop=True).join(each), f"{title}: {SIZES}")
+    if calls["is_estimate"].any():
+        say("~ estimated: four characters are one token\n")
     for part in records(calls):
         if part.example:
             kind = (part.asker, part.variant, part.step)
             say(f"--- {', '.join(word for word in kind if word != ANY)}: an example")
             for message in part.example:
-                say(f"[{message.role}]\n{message.content}\n")
+                say(f"[{message.role}]\n{message.content}\n", is_raw=True)
         if part.example and part.choices:
-            say(f"[choices]\n{' '.join(map(repr, part.choices))}\n")
-    shown = calls[["asker", "variant", "step", "calls", "stored"]].rename(columns={"asker": "for"})
-    marks = calls["is_estimate"].map({True: "~", False: ""})  # four characters are one token
-    shown["prompt tokens"] = marks + calls["prompt_tokens"].astype(str)
-    shown["answer tokens (max)"] = calls["max_tokens"]
-    if has_price(calls):
-        spans = zip(*(calls[name] for name in USD), strict=True)
-        prices = [f"{usd(least)} to {usd(most)}" for least, most in spans]
-        most = calls["most_usd"]
-        shown["USD for what is not stored"] = most.astype(object).where(most.isna(), prices)
-    show(shown, f"{title}: planned calls, at most")
-    if calls["is_estimate"].any():
-        say("~ estimated: four characters are one token")
+            say(f"[choices]\n{' '.join(map(repr, part.choices))}\n", is_raw=True)
 
 
-def has_price(calls: DataFrame) -> bool:
-    """Whether any calls are paid for, at a price that is known."""
-    return bool((calls["priced_as"].notna() & calls["most_usd"].notna()).any())
+def sizes(each: Iterable[DataFrame]) -> DataFrame:
+    """A row of SIZES for each of some calls, and the price of what is not stored if it is known."""
+    rows = []
+    for calls in each:
+        known, mark = calls["most_usd"].dropna(), "~" * bool(calls["is_estimate"].any())
+        row = {name: calls[name].sum(min_count=1) for name in ("calls", "stored")}
+        row["in"], row["out"] = f"{mark}{calls['prompt_tokens'].sum()}", calls["max_tokens"].sum()
+        rows.append(row | {"USD to pay": usd(known.sum()) if len(known) else None})
+    return pandas.DataFrame(rows, dtype=object).dropna(axis=1, how="all")
 
 
 def put_sums(
     calls: DataFrame, terms: CallPolicy, *, start: str = "", cap: str = "--budget"
 ) -> None:
     """Print how many calls there are, for how much, and whether the budget of `cap` holds."""
-    say(start + _sum(calls, is_batch=terms.is_batch), is_prose=bool(start))
+    say(start + _sum(calls, is_batch=terms.is_batch))
     if waiting := calls["waiting"].sum():
         again = "made and paid again; add --batch to collect them"
         fate = "collected, and not paid again" if terms.is_batch else again
@@ -54,7 +57,7 @@ def put_sums(
     if budget.spent_usd + most <= budget.cap_usd:
         end = "within the budget"
     fact = f"{cap} {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the"
-    say(f"{fact} others cost at most {usd(most)}: {end}", is_prose=bool(start))
+    say(f"{fact} others cost at most {usd(most)}: {end}")
 
 
 def _sum(calls: DataFrame, *, is_batch: bool) -> str:

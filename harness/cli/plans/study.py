@@ -9,7 +9,7 @@ from harness.analysis.boards import ranked
 from harness.analysis.boards.scores import board_text
 from harness.cli.boards import put_joint_boards
 from harness.cli.options import ExitCode
-from harness.cli.plans.prices import has_price, put_calls, put_sums
+from harness.cli.plans.prices import SIZES, put_calls, put_sums, sizes
 from harness.cli.run_report import facts_of, gap_lines, put_run
 from harness.lazy import DataFrame, pandas
 from harness.pipeline import execute, preview
@@ -58,12 +58,11 @@ class Study:
         plans.resolve_cells(self.space, self.cells)
         calls = plans.count_calls(self.cells)
         if self.is_single:
-            return put_dry_run(self.cells[0].title, calls[0], self.space, is_json=self.is_json)
+            return _put_dry_run(self.cells[0].title, calls[0], self.space, is_json=self.is_json)
         if self.is_json:
             pairs = zip(_facts(self.cells, "error"), calls, strict=True)
             show_json([facts | {"calls": plain_rows(own)} for facts, own in pairs])
-            return ExitCode.of(any(cell.error for cell in self.cells))
-        _put_prices(self.title, self.cells, calls)
+        _put_cells(f"{self.title}: {SIZES}", self.cells, sizes(calls))
         put_sums(pandas.concat(calls), self.space.terms, start="in all: ", cap=self.cap)
         return _put_errors(self.cells)
 
@@ -72,7 +71,6 @@ class Study:
         plans.look_up(self.space, self.cells)
         if self.is_json:
             show_json(_facts(self.cells, "done left missing is_whole error"))
-            return ExitCode.of(any(cell.error for cell in self.cells))
         counts = ("done", "left", "missing")
         columns: dict[str, list[Value]] = {STATE: [*map(_state, self.cells)]}
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in counts}
@@ -80,7 +78,7 @@ class Study:
         whole = f"{sum(cell.is_whole for cell in self.cells)} of {len(self.cells)} runs done"
         left, missing = (sum(getattr(c, n) or 0 for c in self.cells) for n in counts[1:])
         lost = f"{missing} answers or verdicts missing (what the rest costs: --dry-run)"
-        say(f"in all: {whole}; {left} calls left at most; {lost}", is_prose=True)
+        say(f"in all: {whole}; {left} calls left at most; {lost}")
         return _put_errors(self.cells)
 
     def run_part(self, part: Shard) -> int:
@@ -90,8 +88,7 @@ class Study:
         if self.is_json:
             made = [cell.part for cell in self.cells if cell.part]
             show_json({"cells": _facts(self.cells, "end error part")} if self.name else made)
-        else:
-            _put_next(part)
+        _put_next(part)
         return _worst(self.cells, is_part=True)
 
     def merge(self, tag: str | None) -> int:
@@ -123,12 +120,11 @@ class Study:
             show_json(self._ended(files))
             return _worst(self.cells)
         if runs:
-            say("")
             put_joint_boards(runs)
         if files and (budget := self.space.terms.budget) is not None:
-            say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD", is_prose=True)
+            say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD")
         for name, path in files.items():
-            say(f"{name} {path}", is_prose=True)
+            say(f"{name} {path}")
         if failed := [cell for cell in self.cells if cell.end != plans.DONE]:
             kept = ", ".join(cell.title for cell in failed if cell.stored)
             fact = f"{len(failed)} of {len(self.cells)} runs are not done; repeat the command to go"
@@ -152,11 +148,9 @@ class Study:
         for place, cell in enumerate(ended, 1):
             if tag is not None and cell.result is not None:
                 cell.result.folder.write_tag(tag)
-            head = f"[{place}/{len(names)}] {cell.title}: "
-            if cell.end != plans.DONE and (part is not None or not self.is_json):
-                warn(f"{head}{cell.end}: {cell.error}")
-            elif not self.is_json:
-                _put_done(cell, head)
+            warn(f"[{place}/{len(names)}] {cell.title}: {_end_words(cell)}")
+            for line in gap_lines(cell.result.file, has_remedy=True) if cell.result else ():
+                warn(line)
 
     def _write(self, folders: Sequence[RunFolder], leaderboard: Path, report: Path) -> None:
         own = list({folder.path: folder for folder in folders}.values())
@@ -167,13 +161,12 @@ class Study:
             warn(note)
 
 
-def put_dry_run(title: str, calls: DataFrame, space: Workspace, *, is_json: bool) -> int:
+def _put_dry_run(title: str, calls: DataFrame, space: Workspace, *, is_json: bool) -> int:
     """Print the planned calls of one run."""
     if is_json:
         show_json(plain_rows(calls))
-    else:
-        put_calls(title, calls)
-        put_sums(calls, space.terms)
+    put_sums(calls, space.terms)
+    put_calls(title, calls)
     return ExitCode.DONE
 
 
@@ -182,13 +175,12 @@ def put_judging(plan: JudgePlan, part: Shard | None, space: Workspace, *, is_jso
     title = f"{plan.file.run.task}, {plan.file.model.name}"
     if part is None:
         preview.charge_stored(plan)
-        return put_dry_run(title, preview.dry_run(plan, set()), space, is_json=is_json)
+        return _put_dry_run(title, preview.dry_run(plan, set()), space, is_json=is_json)
     made = shards.judge_part(plan, part)
     if is_json:
         show_json([made])
-    else:
-        say(f"{title}: {_part_line(made)}", is_prose=True)
-        _put_next(part)
+    say(f"{title}: {_part_line(made)}")
+    _put_next(part)
     return ExitCode.of(made.missing)
 
 
@@ -212,22 +204,6 @@ def _put_cells(title: str, cells: Sequence[Cell], columns: Mapping[str, Sequence
     show_rows(title, head, rows, keys=2 + has_words)
 
 
-def _put_prices(title: str, cells: Sequence[Cell], calls: Sequence[DataFrame]) -> None:
-    columns: dict[str, list[Value]] = {
-        name: [int(own[of].sum()) for own in calls]
-        for name, of in (("calls", "calls"), ("stored", "stored"), ("in", "prompt_tokens"))
-    }
-    is_estimate = [bool(own["is_estimate"].any()) for own in calls]
-    columns["in"] = [f"~{n}" if e else n for n, e in zip(columns["in"], is_estimate, strict=True)]
-    columns["out"] = [int(own["max_tokens"].sum()) for own in calls]
-    has_prices = any(map(has_price, calls))
-    if has_prices:
-        known = [own["most_usd"].dropna() for own in calls]
-        columns["USD"] = [usd(own.sum()) if len(own) else "-" for own in known]
-    words = ", US dollars for what is not stored" * has_prices
-    _put_cells(f"{title}: calls, tokens in and out{words}, at most", cells, columns)
-
-
 def _state(cell: Cell) -> str:
     is_begun = "begun" if cell.done else "to do"
     return "cannot run" if cell.error else "done" if cell.is_whole else is_begun
@@ -240,15 +216,14 @@ def _put_errors(cells: Sequence[Cell]) -> int:
     return ExitCode.of(lost)
 
 
-def _put_done(cell: Cell, head: str) -> None:
+def _end_words(cell: Cell) -> str:
     if cell.part is not None:
-        say(f"{head}{_part_line(cell.part)}", is_prose=True)
-    elif cell.result is not None:
-        counts = {"missing": cell.result.missing, "cut": cell.result.truncated}
-        lost = "".join(f", {count} {what}" for what, count in counts.items() if count)
-        say(f"{head}done{lost}; run {cell.result.folder.path}", is_prose=True)
-        for line in gap_lines(cell.result.file, has_remedy=True):
-            warn(line)
+        return _part_line(cell.part)
+    if cell.end != plans.DONE or cell.result is None:
+        return f"{cell.end}: {cell.error}"
+    counts = {"missing": cell.result.missing, "cut": cell.result.truncated}
+    lost = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    return f"done{lost}; run {cell.result.folder.path}"
 
 
 def _part_line(part: ShardResult) -> str:
@@ -259,7 +234,7 @@ def _part_line(part: ShardResult) -> str:
 
 def _put_next(part: Shard) -> None:
     then = "`harness merge`, or of judges `harness judge --offline`, makes it of them"
-    say(f"no run is written: when all {part.count} shards are done, {then}", is_prose=True)
+    say(f"no run is written: when all {part.count} shards are done, {then}")
 
 
 def _worst(cells: Sequence[Cell], *, is_part: bool = False) -> int:

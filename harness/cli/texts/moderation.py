@@ -20,7 +20,7 @@ from harness.storage.cells import flag_in, number_in
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
-from harness.storage.tables import cells_named, column_of, read_input
+from harness.storage.tables import cells_named, column_of, format_by_name, read_input
 from harness.text.dedup import normal
 
 
@@ -59,6 +59,8 @@ def drift(
       harness drift 3f9a 81c2 --by target
     """
     by, sides = options.names(choice.by, "--by"), (choice.old, choice.new)
+    if absent := [one for one in sides if format_by_name(one) and not Path(one).is_file()]:
+        raise DataError(f"drift: no file {absent[0]}; name two tables that are there, or two runs")
     are_files = {Path(name).is_file() for name in sides}
     if len(are_files) > 1:
         other = next(name for name in sides if not Path(name).is_file())
@@ -75,10 +77,9 @@ def drift(
     has_drift, is_tested = bool(rows["is_alarm"].any()), rows["tests"].iloc[0] > 0
     if is_json:
         show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
-    else:
-        _put(f"{Path(choice.new).name} less {Path(choice.old).name}", rows)
-        if choice.out is not None:
-            say(f"wrote {len(rows)} rows to {choice.out}")
+    _put(f"{Path(choice.new).name} less {Path(choice.old).name}", rows)
+    if choice.out is not None:
+        say(f"wrote {len(rows)} rows to {choice.out}")
     return ExitCode.of(choice.is_alarm and has_drift)
 
 
@@ -170,7 +171,7 @@ class CardChoice:
 
 def card(
     choice: CardChoice, point: PointChoice, where: Annotated[Where, Only("data table results home")]
-) -> int:
+) -> None:
     """Write the card of a moderation model: what it was run on, its rates, limits.
 
     Rates have intervals over originals; gaps between groups are corrected together by Holm's
@@ -185,4 +186,3 @@ def card(
     say(f"wrote the card of {file.model.name} to {choice.out}")
     if is_trial(file):
         warn("the run is of the sample set: its card shows the form, and measures nothing")
-    return ExitCode.DONE

@@ -24,7 +24,7 @@ SHARED = {
     **{"same_words": "same words", "near": "nearly or quite the same"},
 }
 NAMES = ("train", "dev", "test")
-MOST_SHOWN = 20  # strata on the screen; JSON has all
+MOST_SHOWN = 8  # strata on the screen; JSON has all
 MOST_OF_A_UNIT, LEAST_OF_A_UNIT = 0.1, 10
 """The share of all rows, and the rows, above which one unit decides what the parts look like."""
 
@@ -82,7 +82,6 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     shared = leaks(texts)
     if is_json:
         show_json(counts_of_parts(found, names) | {"leaks": plain_rows(shared)})
-        return ExitCode.DONE
     _put(choice, found, names)
     show(shared.rename(columns=SHARED), "Shared texts")
     say(f"wrote {', '.join(map(str, paths))}")
@@ -110,8 +109,7 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
     found = leaks(parts)
     if is_json:
         show_json(plain_rows(found))
-    else:
-        show(found.rename(columns=SHARED), "Shared texts")
+    show(found.rename(columns=SHARED), "Shared texts")
     return ExitCode.of(found["near"].any())
 
 
@@ -172,10 +170,9 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     if is_json:
         of = {name: changed[name] for name in steps}
         show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
-    else:
-        lines = [(name, changed[name]) for name in steps]
-        show_rows(f"{len(found)} texts", ("step", "texts changed"), lines)
-        say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
+    lines = [(name, changed[name]) for name in steps]
+    show_rows(f"{len(found)} texts", ("step", "texts changed"), lines)
+    say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
     if missing:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
         warn(f"without a cleaned text: {said}; their cells are blank; see {choice.name}_note")

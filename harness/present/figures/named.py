@@ -263,6 +263,12 @@ FIGURES: Final[Mapping[str, tuple[str, str, Make]]] = {
 """Of each name: what it is drawn from, what it shows, and how it is made."""
 
 
+def check_figure(name: str) -> None:
+    """Raise SpecError for the name of no figure."""
+    if name not in FIGURES:
+        raise SpecError(f"no figure {name!r}{did_you_mean(name, [*FIGURES], 'harness plot')}")
+
+
 def figure_of(
     figure: str,
     given: Sequence[str],
@@ -274,9 +280,8 @@ def figure_of(
     x = options.get("x", "")
     if bool(figure) == bool(x):
         raise SpecError(f"plot: give x, or one figure of {', '.join(FIGURES)}")
-    if figure and figure not in FIGURES:
-        close = did_you_mean(figure, [*FIGURES])
-        raise SpecError(f"no figure {figure!r}{close}; `harness plot` lists all")
+    if figure:
+        check_figure(figure)
     judges, variants = options.get("judges", ()), options.get("variants", ())
     tasks = options.get("tasks", ())
     for name, given_names in (("judges", judges), ("variants", variants), ("tasks", tasks)):
