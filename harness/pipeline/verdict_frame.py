@@ -116,15 +116,14 @@ def _sample_facts(every: Sequence[Files], task: TaskSpec, ids: Any) -> dict[str,
     known = {fact: name for fact, name in of.items() if name in table.column_names}
     nothing: list[Any] = [None] * len(table)
     texts = {n: table.column(known[n]).to_pylist() if n in known else nothing for n in names}
-    firsts = [some[0] if some else None for some in texts[IMPLICITNESS]]
-    levels = pandas.to_numeric(pandas.Series(firsts, dtype=object), errors="coerce")
+    firsts = pandas.Series([s[0] if s else None for s in texts[IMPLICITNESS]], dtype=object)
     sizes, gold_places = _choices(table)
     facts = {
         "choices": sizes,
         "gold": gold_places,
         "labels": _tuples(texts["labels"]),
         "parts": _tuples(texts["parts"]),
-        IMPLICITNESS: levels.to_numpy(float),
+        IMPLICITNESS: pandas.to_numeric(firsts, errors="coerce").to_numpy(float),
     }
     names = table.column("sample").combine_chunks()
     if names.equals(ids):  # as they are written: no table of a million names is needed

@@ -66,6 +66,18 @@ def test_every_command_fits_a_screen_and_says_how_much_all_prints(
     assert {"list runs", "show hu2022"} <= cut
 
 
+def test_a_file_gets_the_whole_yaml(
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    toy.main("show", "hu2022")
+
+    found = capsys.readouterr().out
+    assert "--all prints" not in found
+    assert len(found.splitlines()) > 100
+
+
 def test_progress_goes_to_stderr_alone_and_without_escapes(toy: Toy, capsys: Lines) -> None:
     toy.run()
 
