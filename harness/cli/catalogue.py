@@ -80,7 +80,7 @@ def show(
     registry = options.registry(where.home)
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
-    PAGE.begin(PAGE.room if screen_width() else None)  # as for `show NAME > mine.yaml`
+    PAGE.begin(None if files and screen_width() is None else PAGE.room)  # `show NAME > my.yaml`
     for path in files:
         say(f"# {path}\n{without_keys(path.read_text('utf-8', 'replace'), registry)}", is_raw=True)
     if files:
