@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             CDLL(None).mallopt(-3, 1 << 15)  # M_MMAP_THRESHOLD
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_whole, is_json = {ALL, ALL_OPTIONS} & {*words}, "--json" in words  # nothing but JSON
-    PAGE.begin(0 if is_json else None if is_whole else get_terminal_size().lines - 1)
+    PAGE.begin(0 if is_json else None if is_whole else get_terminal_size().lines - 1 or 1)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
     return code or ExitCode.of(messages.has_missing)

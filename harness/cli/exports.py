@@ -138,7 +138,7 @@ def prove(
         show_json({"others": others, "runs": proofs})
     for fault in others:
         say(fault)
-    for proof in proofs:
+    for proof in sorted(proofs, key=lambda one: one.is_same):  # what differs is not cut off
         if proof.is_same:
             say(f"{proof.run}: the same (derived again from {proof.calls} calls)")
         for line in proof.differences:

@@ -89,18 +89,19 @@ def items(
 
 def _put(whole: selection.ItemSelection, choice: ItemChoice, *, is_full: bool) -> None:
     """Print the first items, by default as many as fit; a line more is below where `is_full`."""
+    limit = choice.limit or (len(whole) if PAGE.is_whole else 0)
     room, number = get_terminal_size().lines - 2 - is_full, 0
-    if choice.limit:
+    if limit:
         PAGE.end()
-    page = _page(whole.first(choice.limit or SHOWN), has_pairs=choice.has_pairs)
+    page = _page(whole.first(limit or SHOWN), has_pairs=choice.has_pairs)
     for number, (title, parts) in enumerate(page, 1):
         lines = _block_lines(f"-- {number} of {len(whole)} -- {title} ", parts)
         room -= len(lines)
-        if room < 0 and number > 1 and not choice.limit:
+        if room < 0 and number > 1 and not limit:
             number -= 1
             break
         say("\n".join(lines), is_raw=True)
-    hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --csv FILE)"
+    hint = "" if number == len(whole) else f", {number} shown (more: --limit N, --all, --csv FILE)"
     say(f"{len(whole)} of {whole.total} items{hint}")
 
 

@@ -4,7 +4,7 @@ The value of a verdict is the judge's headline metric; every detail it gives is 
 Verdicts by different snapshots of a model never share a row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -47,9 +47,6 @@ OF_CLASSES = ("precision_", "recall_", "f1_", "missed_")
 """The metrics that scores.csv has of all groups together, and how the names of others begin."""
 
 
-Charged = Mapping[str, DataFrame]
-
-
 def all_scores(folder: RunFolder) -> list[ScoreRow]:
     """Every score of a stored run, computed from its verdicts; scores.csv has the headlines."""
     return rows_of(folder.read(), folder.tables(), is_every=True)
@@ -81,10 +78,10 @@ def derived(run: RunFile, files: Files) -> tuple[RunFile, tuple[ScoreRow, ...]]:
 
 
 def rows_of(
-    run: RunFile, files: Files, charged: Charged | None = None, *, is_every: bool = False
+    run: RunFile, files: Files, paid: dict[str, DataFrame] | None = None, *, is_every: bool = False
 ) -> list[ScoreRow]:
-    """The headline scores of a run, or every one; `charged` are the paid calls of each judge."""
-    paid = calls.charged(calls.call_frame(files), run) if charged is None else charged
+    """The headline scores of a run, or every one; `paid` are the paid calls of each judge."""
+    paid = calls.charged(calls.call_frame(files), run) if paid is None else paid
     return [
         row
         for judge in run.judges

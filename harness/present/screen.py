@@ -33,7 +33,7 @@ HEADINGS = {"interval": "95% interval"}
 ALARMS = ("alarm", "WARNING", "ERROR")
 """Messages that begin so are coloured."""
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
-_FEWEST_COLUMNS, _GAP, _NARROWEST_TEXT = 20, 2, 16
+_FEWEST_COLUMNS, _FEWEST_LINES, _GAP, _NARROWEST_TEXT = 20, 10, 2, 16
 _NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
 ATTENTION = "yellow"
 MOST_LAST = 5
@@ -110,8 +110,8 @@ class Page:
         return self.room is None
 
     def begin(self, room: int | None) -> None:
-        """Hold what follows for `end`, which prints so many lines; with 0 nothing is held."""
-        self.room, self._held = room, list[tuple[str, bool]]()
+        """Hold what follows for `end`, which prints so many lines; with 0 nothing is printed."""
+        self.room, self._held = room and max(room, _FEWEST_LINES), list[tuple[str, bool]]()
 
     def put(self, text: str, *, may_end: bool = False) -> None:
         """Print or hold a text; one that `may_end` a page is not cut where it does."""
@@ -306,13 +306,12 @@ def _blocks(columns: list[list[str]], room: int | None, keys: int) -> Iterator[l
 def show_names(head: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> None:
     """Print names and what each is, in a line each if need be; of too many, the names by kind."""
     names = [max(map(len, own)) + _GAP for own in zip(head, *rows, strict=True)][:-1]
-    width, room = (screen_width() or 1000) - sum(names), PAGE.room
+    width, room = max((screen_width() or 1000) - sum(names), _NARROWEST_TEXT), PAGE.room
     if room is None or sum(len(wrap(about, width)) for *_, about in rows) <= room - 2:
         show_rows("", head, rows)
     elif len(rows) <= room - 3:
-        show_rows(
-            "", head, [(*own, shorten(about, width, placeholder=" ...")) for *own, about in rows]
-        )
+        cut = [(*own, shorten(about, width, placeholder=" ...")) for *own, about in rows]
+        show_rows("", head, cut)
         say("--all prints all of each line")
     else:
         for kind in sorted({*kinds}):

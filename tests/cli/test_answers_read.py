@@ -46,7 +46,7 @@ def test_the_wrong_answers_are_shown_with_what_was_expected(judged: Toy, capsys:
     assert "expected        yes 0" in said
     assert "literal         never 0" in said
     assert "  near          wrong" in said
-    assert said.endswith("12 of 12 items, 1 shown (more: --limit N, --csv FILE)\n")
+    assert said.endswith("12 of 12 items, 1 shown (more: --limit N, --all, --csv FILE)\n")
     assert shown(judged, capsys, str(oracle), "--where", "wrong") == "0 of 12 items\n"
 
 
@@ -68,7 +68,10 @@ def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen_of_80_columns(
         said = shown(judged, capsys).splitlines()
         assert int(lines) / 2 < len(said) <= int(lines)
         assert max(map(len, said)) <= 80
-        assert "shown (more: --limit N, --csv FILE)" in said[-1]
+        assert "shown (more: --limit N, --all, --csv FILE)" in said[-1]
+    whole = shown(judged, capsys, "--all")
+    assert whole.endswith(f"\n{said[-1].partition(',')[0]}\n")
+    assert len(whole.splitlines()) > 40
 
 
 def test_minimal_pairs_stand_together_with_the_stress_marked(judged: Toy, capsys: Lines) -> None:

@@ -64,6 +64,10 @@ def test_every_command_fits_a_screen_and_says_how_much_all_prints(
             assert len(part) - 2 + int(found[1]) == len(whole)
 
     assert {"list runs", "show hu2022"} <= cut
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("LINES", "1")
+    assert main(["list", "models"]) == 0
+    assert "--all prints" in capsys.readouterr().out
 
 
 def test_a_file_gets_the_whole_yaml(

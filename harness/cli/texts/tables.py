@@ -12,7 +12,7 @@ from harness.data.split import STRATUM, counts_of_parts, leaks, split_rows
 from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.lazy import DataFrame, pandas
-from harness.present.screen import say, show, show_json, show_rows, warn
+from harness.present.screen import PAGE, say, show, show_json, show_rows, warn
 from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
 from harness.storage.tables import FileFormat, column_of, extended, output_format, read_input
@@ -118,10 +118,11 @@ def _put(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> None:
     strata = found[STRATUM].value_counts().index
     sizes = found["part"].value_counts().sort_index()
     lines = [["all", *sizes.tolist()], ["share", *(f"{n / len(found):.3f}" for n in sizes)]]
-    lines += [[name, *counts.loc[name].tolist()] for name in strata[:MOST_SHOWN] if name]
+    shown = strata[: None if PAGE.is_whole else MOST_SHOWN]
+    lines += [[name, *counts.loc[name].tolist()] for name in shown if name]
     show_rows("Rows", (choice.by or "rows", *names), lines)
-    if len(strata) > MOST_SHOWN:
-        say(f"{len(strata) - MOST_SHOWN} further strata: see --json")
+    if more := len(strata) - len(shown):
+        say(f"--all prints {more} more strata")
     largest = int(found["unit"].value_counts().max())
     say(f"{len(found)} rows in {found['unit'].nunique()} units, the largest of {largest} rows")
     if largest > max(MOST_OF_A_UNIT * len(found), LEAST_OF_A_UNIT):
