@@ -65,9 +65,7 @@ def _cells(files: Files, table: str, column: str) -> list[object]:
 
 
 def _hash(cell: object) -> int:
-    if cell is None:
-        return ABSENT
-    return hash(tuple(cell)) if isinstance(cell, list) else hash(cell)
+    return ABSENT if cell is None else hash(tuple(cell) if isinstance(cell, list) else cell)
 
 
 def ways(verdicts: DataFrame) -> list[tuple[str, str]]:

@@ -126,8 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(AttributeError):  # glibc's malloc alone keeps what was a large array
             CDLL(None).mallopt(-3, 1 << 15)  # M_MMAP_THRESHOLD
     words = list(sys.argv[1:] if arguments is None else arguments)
-    is_whole, is_json = {ALL, ALL_OPTIONS} & {*words}, "--json" in words  # nothing but JSON
-    PAGE.begin(0 if is_json else None if is_whole else get_terminal_size().lines - 1 or 1)
+    lines = None if {ALL, ALL_OPTIONS} & {*words} else get_terminal_size().lines
+    PAGE.begin(lines, is_silent="--json" in words and command_of(words)[0] in COMMANDS)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
     return code or ExitCode.of(messages.has_missing)

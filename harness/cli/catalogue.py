@@ -11,7 +11,7 @@ from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.present.screen import PAGE, say, screen_width, show_json, show_names, warn
+from harness.present.screen import PAGE, say, show_json, show_names, warn
 from harness.present.screen import show as show_frame
 from harness.registry import Section, schema_text, without_keys
 from harness.specs.data import GoldenSpec
@@ -80,7 +80,6 @@ def show(
     registry = options.registry(where.home)
     known = {section: registry.names(section) for section in SECTIONS.values()}
     files = [registry.file(section, name) for section in known if name in known[section]]
-    PAGE.begin(None if files and screen_width() is None else PAGE.room)  # `show NAME > my.yaml`
     for path in files:
         say(f"# {path}\n{without_keys(path.read_text('utf-8', 'replace'), registry)}", is_raw=True)
     if files:

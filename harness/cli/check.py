@@ -72,6 +72,6 @@ def model(
 
 
 def _report(findings: conformance.Findings) -> int:
-    for rule, problem in findings.items():
+    for rule, problem in sorted(findings.items(), key=lambda one: not one[1]):  # what failed first
         say(f"FAILED: {rule}: {problem}" if problem else f"ok: {rule}")
     return ExitCode.of(any(findings.values()))

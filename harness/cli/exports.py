@@ -136,13 +136,10 @@ def prove(
         others, proofs = prove_bundle(file, ProgressLine())
     if is_json:
         show_json({"others": others, "runs": proofs})
-    for fault in others:
-        say(fault)
-    for proof in sorted(proofs, key=lambda one: one.is_same):  # what differs is not cut off
-        if proof.is_same:
-            say(f"{proof.run}: the same (derived again from {proof.calls} calls)")
-        for line in proof.differences:
-            say(f"{proof.run}: differs: {line}")
-        for line in proof.unproven:
-            say(f"{proof.run}: not derived: {line}")
+    said = [*others]  # what is the same comes last: a screen may cut it off
+    said += [f"{one.run}: differs: {line}" for one in proofs for line in one.differences]
+    said += [f"{one.run}: not derived: {line}" for one in proofs for line in one.unproven]
+    said += [f"{p.run}: the same (derived again from {p.calls} calls)" for p in proofs if p.is_same]
+    for line in said:
+        say(line)
     return ExitCode.of(others or not all(proof.is_same for proof in proofs))

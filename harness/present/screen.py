@@ -16,6 +16,7 @@ from functools import cache
 from io import TextIOWrapper, UnsupportedOperation
 from itertools import accumulate
 from math import ceil, floor, fsum, inf, isnan, log10
+from stat import S_ISREG
 from textwrap import TextWrapper, shorten, wrap
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
@@ -109,20 +110,28 @@ class Page:
         """Whether everything is printed, as with --all."""
         return self.room is None
 
-    def begin(self, room: int | None) -> None:
-        """Hold what follows for `end`, which prints so many lines; with 0 nothing is printed."""
-        self.room, self._held = room and max(room, _FEWEST_LINES), list[tuple[str, bool]]()
+    def begin(self, lines: int | None, *, is_silent: bool = False) -> None:
+        """Hold what follows for `end`, which prints what fits a screen of so many lines.
+
+        With None, and into a file, everything is printed at once; if it is silent, nothing is.
+        """
+        is_held = not is_silent and not _is_file(sys.stdout)
+        self.room = max(lines - 1, _FEWEST_LINES) if lines and is_held else None
+        self._is_silent, self._held = is_silent, list[tuple[str, bool]]()
 
     def put(self, text: str, *, may_end: bool = False) -> None:
         """Print or hold a text; one that `may_end` a page is not cut where it does."""
-        if self.room is None:
-            print(text)
-        elif self.room:
+        if self.room is not None:
             self._held += [(line, may_end) for line in text.split("\n")]
+        elif not self._is_silent:
+            print(text)
 
     def end(self) -> None:
-        """Print what is held: all of it, or what fits and how many lines more there are."""
-        lines, room, last = self._held, self.room or 0, list[str]()
+        """Print what is held: all of it, or what fits and how many lines more there are.
+
+        What reads from a pipe may drop lines: there stderr has the number, too.
+        """
+        lines, room, last, more = self._held, self.room or 0, list[str](), ""
         self.begin(None)
         if sum(_height(line) for line, _ in lines) > room:
             while lines and lines[-1][1] and len(last) < MOST_LAST:
@@ -130,10 +139,17 @@ class Page:
             room -= sum(map(_height, last)) + 2
             ends = accumulate(_height(line) for line, _ in lines)
             fit = sum(height <= room for height in ends)
-            last = ["...", *last, f"--all prints {len(lines) - fit} more lines"]
-            lines = lines[:fit]
+            more = f"--all prints {len(lines) - fit} more lines"
+            last, lines = ["...", *last, more], lines[:fit]
         for line in (*(line for line, _ in lines), *last):
             print(line)
+        warn(more if screen_width() is None else "")
+
+
+def _is_file(stream: TextIO) -> bool:
+    with suppress(OSError):
+        return S_ISREG(os.fstat(stream.fileno()).st_mode)
+    return False
 
 
 def _height(line: str) -> int:
