@@ -5,11 +5,11 @@ import resource
 import signal
 import subprocess
 import sys
-from importlib.metadata import packages_distributions
 from time import sleep
 
 import pytest
 from support.each import rest_slow
+from support.packages import lacks
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Lines, Toy
@@ -265,7 +265,7 @@ def test_the_version_is_printed(capsys: Lines) -> None:
     assert capsys.readouterr().out.strip() == __version__
 
 
-@pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")
+@lacks("ray")
 def test_without_ray_a_run_says_what_to_install(toy: Toy, capsys: Lines) -> None:
     assert toy.run("--executor", "ray") == 2
     assert 'pip install -e ".[ray]"' in capsys.readouterr().err

@@ -3,11 +3,11 @@
 import pickle
 from collections.abc import Iterable, Iterator
 from functools import partial
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.packages import lacks
 
 from harness.core import Request
 from harness.errors import ModelError
@@ -108,7 +108,7 @@ def test_a_worker_that_might_give_other_answers_refuses(
         worker.compute([])
 
 
-@pytest.mark.skipif("ray" in packages_distributions(), reason="Ray is installed here")
+@lacks("ray")
 def test_without_ray_it_says_what_to_install() -> None:
     with pytest.raises(ModelError, match=r'needs ray, .* pip install -e "\.\[ray\]"'):
         RayExecutor()

@@ -18,3 +18,9 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     """
     missing = [package for package in packages if find_spec(package) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def lacks(package: str) -> pytest.MarkDecorator:
+    """A mark that skips tests where a package is installed; a folder of tests may be called so."""
+    spec = find_spec(package)
+    return pytest.mark.skipif(bool(spec and spec.origin), reason=f"{package} is installed here")

@@ -1,9 +1,9 @@
 """The vLLM back end where vLLM is not needed: what it is, and what is said without it."""
 
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from support.packages import lacks
 
 from harness.core import Model, Request
 from harness.errors import ModelError
@@ -11,9 +11,7 @@ from harness.models.local.vllm_model import VllmModel
 from harness.parts import Decoding, Message, Mode, Reason
 from harness.specs.models import VllmSpec
 
-without_vllm = pytest.mark.skipif(
-    "vllm" in packages_distributions(), reason="vLLM is installed here"
-)
+without_vllm = lacks("vllm")
 
 
 def model(tmp_path: Path) -> VllmModel:
