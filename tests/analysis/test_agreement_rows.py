@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -43,6 +44,11 @@ def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, st
     return {(row.judge, row.statistic): row for row in records(agreement(found, method))}
 
 
+@cache
+def of_both() -> dict[tuple[str, str], Row]:
+    return rows(panel(near=NEAR, far=FAR))
+
+
 def wide(documents: int = 24, raters: int = 3, **changes: object) -> Panel:
     """A panel of documents in twelve clusters, four systems, raters and two judges."""
     random = np.random.default_rng(2)
@@ -78,7 +84,7 @@ def human_of(found: Panel) -> Floats:
 @each("statistic", LEVELS)
 @each("judge", ["near", "far"])
 def test_correlations_are_those_of_the_tables(judge: str, statistic: str) -> None:
-    row = rows(panel(near=NEAR, far=FAR))[judge, statistic]
+    row = of_both()[judge, statistic]
 
     values = np.array({"near": NEAR, "far": FAR}[judge])
     found = LEVELS[statistic](HUMAN, values)

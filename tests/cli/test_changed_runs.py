@@ -110,7 +110,9 @@ def test_repeating_a_run_rebuilds_its_folder(
     assert "changed since" in (err := capsys.readouterr().err) or "damaged" in err or "read" in err
 
 
-@pytest.mark.parametrize("kind", ["verdicts", "row gone", "answers cut", "verdicts gone", "answer"])
+@pytest.mark.parametrize(
+    "kind", rest_slow(["verdicts", "row gone", "answers cut", "verdicts gone", "answer"], kept=2)
+)
 def test_verdicts_of_another_judge_than_is_named_are_left_out_until_it_judges_again(
     toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from support.each import rest_slow
 from support.stub_server import StubServer
 from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Lines, Toy
 
@@ -31,7 +32,7 @@ def value(rows: Sequence[ScoreRow], metric: str, variant: str = "all", group: st
     return row.score.value
 
 
-@pytest.mark.parametrize("way", ["logprob", "top_logprobs", "written"])
+@pytest.mark.parametrize("way", rest_slow(["logprob", "written", "top_logprobs"], kept=2))
 @pytest.mark.parametrize("variant", ["order0,order1", "text:own", "hinted"])
 def test_the_oracle_is_right_however_it_answers(toy: Toy, way: str, variant: str) -> None:
     assert quiz(toy, "--answers", way, "--variant", variant) == 0
@@ -185,7 +186,7 @@ def test_what_was_chosen_is_kept_for_each_pool(toy: Toy) -> None:
     [
         ("first", ["alarm: first on quiz, all: 100% of its choices are at one position; its acc"]),
         ("undecided", ["alarm: undecided on quiz, all: all choices score the same in 100%"]),
-        ("oracle", []),
+        pytest.param("oracle", [], marks=pytest.mark.slow),
         ("random", []),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from support.each import rest_slow
 from support.stub_server import StubServer
 from support.toy import SAMPLES, Lines, Toy, csv_rows, isolated
 
@@ -101,12 +102,15 @@ def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, st
 
 @pytest.mark.parametrize(
     ("know", "act", "place"),
-    [
-        ("oracle", "oracle", "both"),
-        ("oracle", "literal", "only_a"),
-        ("literal", "oracle", "only_b"),
-        ("literal", "literal", "neither"),
-    ],
+    rest_slow(
+        [
+            ("oracle", "literal", "only_a"),
+            ("literal", "literal", "neither"),
+            ("oracle", "oracle", "both"),
+            ("literal", "oracle", "only_b"),
+        ],
+        kept=2,
+    ),
 )
 def test_controls_fall_where_they_must(ran: Toy, know: str, act: str, place: str) -> None:
     found = know_and_act(ran, know, act)

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from support.each import each
 from support.stub_server import StubServer
 from support.toy import Lines, Toy, lines
 
@@ -138,7 +139,7 @@ def test_a_row_without_a_value_has_no_rank(toy: Toy, capsys: Lines, stub: StubSe
     assert "no verdict that could be read: oracle 12 unparsed; literal 12 unparsed" in err
 
 
-@pytest.mark.parametrize(
+@each(
     ("chosen", "head"),
     [
         ((), "model    base  think"),

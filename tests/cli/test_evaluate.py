@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from support import stored_tables
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, MODEL, SAMPLES, Lines, Toy
@@ -98,13 +99,16 @@ def test_released_and_corrected_data_differ_in_label_and_share_their_sample_ids(
 
 @pytest.mark.parametrize(
     ("first", "then", "counts"),
-    [
-        (("--variant", "base", "--limit", "2"), ("--variant", "base"), (4, 8)),
-        (("--variant", "base"), ("--variant", "all"), (12, 24)),
-        (("--variant", "base"), (), (12, 24)),
-        ((), ("--variant", "think"), (36, 0)),
-        ((), ("--variant", "base", "--limit", "2"), (36, 0)),
-    ],
+    rest_slow(
+        [
+            (("--variant", "base", "--limit", "2"), ("--variant", "base"), (4, 8)),
+            (("--variant", "base"), (), (12, 24)),
+            ((), ("--variant", "base", "--limit", "2"), (36, 0)),
+            (("--variant", "base"), ("--variant", "all"), (12, 24)),
+            ((), ("--variant", "think"), (36, 0)),
+        ],
+        kept=3,
+    ),
 )
 def test_a_wider_run_asks_only_for_the_rest(
     toy: Toy,
@@ -257,12 +261,15 @@ def test_a_judge_by_another_model_stands_beside(toy: Toy, stub: StubServer, caps
 
 @pytest.mark.parametrize(
     ("options", "label", "model"),
-    [
-        (("--judge", "choice/beta"), "choice/beta", "beta"),
-        (("--judge", "choice/umpire"), "choice", "umpire"),
-        ((*CHOICE, "--judge-model", "umpire"), "choice", "umpire"),
-        (("--judge", "choice/beta", "--judge-model", "umpire"), "choice/beta", "beta"),
-    ],
+    rest_slow(
+        [
+            (("--judge", "choice/beta", "--judge-model", "umpire"), "choice/beta", "beta"),
+            (("--judge", "choice/umpire"), "choice", "umpire"),
+            ((*CHOICE, "--judge-model", "umpire"), "choice", "umpire"),
+            (("--judge", "choice/beta"), "choice/beta", "beta"),
+        ],
+        kept=2,
+    ),
 )
 def test_a_judge_is_named_after_another_model_than_its_own_alone(
     toy: Toy, stub: StubServer, *, options: tuple[str, ...], label: str, model: str

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import stored_tables
+from support.each import rest_slow
 from support.stub_server import StubServer
 from support.toy import Lines, Toy, csv_rows
 
@@ -87,7 +88,7 @@ def test_no_table_is_told(tmp_path: Path, capsys: Lines, *, name: str, command: 
     assert told(capsys)
 
 
-@pytest.mark.parametrize("kind", ["interval", "nominal", "ordinal"])
+@pytest.mark.parametrize("kind", rest_slow(["interval", "nominal", "ordinal"], kept=1))
 def test_ratings_of_any_number_are_read_or_told(toy: Toy, capsys: Lines, kind: str) -> None:
     toy.run("--variant", "base")
     [folder] = toy.runs()
@@ -129,7 +130,7 @@ def test_a_log_that_is_none_is_told(toy: Toy, capsys: Lines, name: str) -> None:
     assert told(capsys)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", rest_slow(SAMPLES, kept=slice(None, None, 3)))
 def test_a_sample_set_is_read_or_told(toy: Toy, capsys: Lines, name: str) -> None:
     changes, code = SAMPLES[name]
     text = "".join(json.dumps(STORY | change) + "\n" for change in changes)

@@ -64,7 +64,7 @@ def test_order_and_batch_size_do_not_change_an_answer(
 ) -> None:
     expected = answers(tiny, MIXED)
 
-    for order, batch_tokens in product((1, 2), (1, 400, 10**6)):
+    for order, batch_tokens in ((1, 1), (2, 400), (1, 10**6)):
         shuffled = Random(order).sample(MIXED, len(MIXED))
         other = answers(model(folder, batch_tokens=batch_tokens), shuffled)
         assert other == expected, (order, batch_tokens)
