@@ -24,6 +24,11 @@ def shown(toy: Toy, capsys: Lines, *arguments: str) -> str:
 @pytest.fixture
 def judged(toy: Toy) -> Toy:
     """Two controls that are always right, and always wrong; of minimal pairs of stories."""
+    toy.take(of_pairs)
+    return toy
+
+
+def of_pairs(toy: Toy) -> None:
     path = toy.home / "tasks/samples/toy.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for place, row in enumerate(rows):
@@ -34,7 +39,6 @@ def judged(toy: Toy) -> Toy:
     toy.edit("prompts/toy/base.user.j2", "{{ story }}", "{{ story }} {{ before }}{{ emphasis }}")
     for model in ("oracle", "literal"):
         assert toy.run("--variant", "base", model=model) == 0
-    return toy
 
 
 def test_the_wrong_answers_are_shown_with_what_was_expected(judged: Toy, capsys: Lines) -> None:
@@ -126,6 +130,11 @@ def test_files_hold_all_answers_without_harm(toy: Toy, tmp_path: Path, capsys: L
 @pytest.fixture
 def asked(toy: Toy) -> Toy:
     """Choices in two orders, answered by the one that is shown first."""
+    toy.take(in_two_orders)
+    return toy
+
+
+def in_two_orders(toy: Toy) -> None:
     path = toy.home / "tasks/samples/quiz.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for row in rows:
@@ -135,7 +144,6 @@ def asked(toy: Toy) -> Toy:
         row["gold"] += " And so the story of this item goes on."
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     assert toy.main("run", "--task", "quiz", "--model", "first") == 0
-    return toy
 
 
 def test_choices_are_numbered_as_they_were_shown(asked: Toy, capsys: Lines) -> None:

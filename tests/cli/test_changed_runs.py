@@ -8,24 +8,20 @@ import pytest
 from support import stored_tables
 from support.each import rest_slow
 from support.stub_server import StubServer
-from support.toy import FILES, Lines, Toy, isolated
+from support.toy import FILES, Lines, Toy
 
 from harness.cli import main
 
 SUMS = "SHA256SUMS"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    with pytest.MonkeyPatch.context() as patch:
-        toy = isolated(tmp_path_factory.mktemp("made"), patch)
-        toy.write("configs/judges/far.yaml", FILES["configs/judges/near.yaml"])
-        assert toy.run("--judge", "near", "--judge", "far") == 0
-    return toy
+def made(toy: Toy) -> None:
+    toy.write("configs/judges/far.yaml", FILES["configs/judges/near.yaml"])
+    assert toy.run("--judge", "near", "--judge", "far") == 0
 
 
 @pytest.fixture
-def judged(toy: Toy, made: Toy) -> Path:
+def judged(toy: Toy) -> Path:
     toy.take(made)
     [folder] = toy.runs()
     return folder

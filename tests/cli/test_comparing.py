@@ -8,7 +8,7 @@ from shutil import copytree
 import pytest
 from support.each import rest_slow
 from support.stub_server import StubServer
-from support.toy import SAMPLES, Lines, Toy, csv_rows, isolated
+from support.toy import SAMPLES, Lines, Toy, csv_rows
 
 from harness.cli import main
 
@@ -50,16 +50,10 @@ THOUGHT = """
 """
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The toy home with a task of choices and a judge of thoughts, and some controls' runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        return filled(isolated(tmp_path_factory.mktemp("made"), patch))
-
-
 @pytest.fixture
-def ran(toy: Toy, made: Toy) -> Toy:
-    toy.take(made)
+def ran(toy: Toy) -> Toy:
+    """The toy home with a task of choices and a judge of thoughts, and some controls' runs."""
+    toy.take(filled)
     return toy
 
 

@@ -30,6 +30,11 @@ def table(path: Path, *, flagged: int, shift: float = 0.0) -> Path:
 @pytest.fixture
 def ran(toy: Toy) -> Toy:
     """Runs of two models on a table of the user's own, with a hostile name among its columns."""
+    toy.take(of_two)
+    return toy
+
+
+def of_two(toy: Toy) -> None:
     toy.write("configs/tables/mine.yaml", MY_TEXTS)
     path = toy.folder / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -40,7 +45,6 @@ def ran(toy: Toy) -> Toy:
     options = ("--data", str(path), "--map", "mine", "--scorer", "none")
     for model in ("oracle", "constant-no"):
         assert toy.main("run", "--task", "hate_speech", "--model", model, *options) == 0
-    return toy
 
 
 def test_drift_of_two_tables_has_one_alarm_for_all_tests(tmp_path: Path, capsys: Lines) -> None:

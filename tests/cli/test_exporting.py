@@ -7,28 +7,24 @@ from typing import Any
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Lines, Toy, isolated
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.importers.formats.inspect_log import recognises
 from harness.storage.runs import read_table
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """The run of `judged`, made once: its failed calls wait before they are tried again."""
+def made(toy: Toy) -> None:
     with (
         pytest.MonkeyPatch.context() as patch,
         StubServer(Script(faults={"number 3": ("500",) * 9})) as stub,
     ):
-        made = isolated(tmp_path_factory.mktemp("made"), patch)
         patch.setenv("HARNESS_SERVER_URL", stub.url)
-        assert made.run("--variant", "base", model="alpha") == 1
-    return made
+        assert toy.run("--variant", "base", model="alpha") == 1
 
 
 @pytest.fixture
-def judged(toy: Toy, made: Toy) -> Toy:
+def judged(toy: Toy) -> Toy:
     toy.take(made)
     return toy
 

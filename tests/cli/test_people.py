@@ -8,25 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.toy import Lines, Toy, csv_rows, isolated
+from support.toy import Lines, Toy, csv_rows
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    with pytest.MonkeyPatch.context() as patch:
-        made = isolated(tmp_path_factory.mktemp("made"), patch)
-        made.run("--variant", "base", model="oracle,literal")
-    return made
-
-
 @pytest.fixture
-def ran(toy: Toy, made: Toy) -> Toy:
+def ran(toy: Toy) -> Toy:
     """The toy home with two control models' runs."""
-    toy.take(made)
+    toy.take(controls)
     return toy
+
+
+def controls(toy: Toy) -> None:
+    toy.run("--variant", "base", model="oracle,literal")
 
 
 def export(toy: Toy, name: str, *more: str) -> int:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.toy import Lines, Toy, isolated
+from support.toy import Lines, Toy
 
 from harness.cli import main
 from harness.errors import StoreError
@@ -12,18 +12,14 @@ from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    with pytest.MonkeyPatch.context() as patch:
-        made = isolated(tmp_path_factory.mktemp("made"), patch)
-        assert made.run("--variant", "base") == 0
-        assert made.run("--variant", "base", "--limit", "2", "--tag", "pilot") == 0
-        assert made.run("--variant", "base", model="literal") == 0
-    return made
+def made(toy: Toy) -> None:
+    assert toy.run("--variant", "base") == 0
+    assert toy.run("--variant", "base", "--limit", "2", "--tag", "pilot") == 0
+    assert toy.run("--variant", "base", model="literal") == 0
 
 
 @pytest.fixture
-def named(toy: Toy, made: Toy) -> Toy:
+def named(toy: Toy) -> Toy:
     """Two runs of one model, the second tagged; one of another model."""
     toy.take(made)
     return toy
@@ -54,12 +50,17 @@ def test_an_ambiguous_name_lists_the_candidates_and_what_differs(named: Toy, cap
     assert sum(": @pilot, limit 2" in line for line in lines) == 1
 
 
+def tagged(toy: Toy) -> None:
+    toy.take(made)
+    for model in ("oracle", "literal"):
+        assert toy.run("--variant", "base", "--limit", "3", "--tag", "both", model=model) == 0
+
+
 @pytest.fixture
-def alike(named: Toy) -> Toy:
-    """Two runs of two models that share a tag."""
-    assert named.run("--variant", "base", "--limit", "3", "--tag", "both") == 0
-    assert named.run("--variant", "base", "--limit", "3", "--tag", "both", model="literal") == 0
-    return named
+def alike(toy: Toy) -> Toy:
+    """Those of `named`, and two runs of two models that share a tag."""
+    toy.take(tagged)
+    return toy
 
 
 def on(toy: Toy, *words: str) -> int:

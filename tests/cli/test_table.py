@@ -26,11 +26,12 @@ note: My words.
 """
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    run_on_disk(tmp_path / "results", "ant", {"near": "1110", "far": "1100"})
-    run_on_disk(tmp_path / "results", "bee", {"near": "1000", "far": "0000"})
-    return tmp_path / "results"
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    run_on_disk(folder, "ant", {"near": "1110", "far": "1100"})
+    run_on_disk(folder, "bee", {"near": "1000", "far": "0000"})
+    return folder
 
 
 def test_a_plain_table_is_printed(results: Path, capsys: Lines) -> None:

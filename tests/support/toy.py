@@ -6,7 +6,7 @@
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
@@ -193,10 +193,9 @@ class Toy:
         paths = sorted((self.results / "runs").rglob("*"))
         return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
-    def take(self, made: "Toy") -> None:
-        """Begin with the files of another, which a module makes once for all its tests."""
-        for part in ("home", "results"):
-            copytree(made.folder / part, self.folder / part, dirs_exist_ok=True)
+    def take(self, fill: Callable[["Toy"], object]) -> None:
+        """Begin with what a function makes of a toy home, which is called once for all tests."""
+        copytree(_filled(fill, self.folder.parent), self.folder, dirs_exist_ok=True)
 
     def space(self, environ: Mapping[str, str] | None = None) -> Workspace:
         homes = (self.home, shipped_home())
@@ -256,6 +255,13 @@ def home_files() -> dict[str, bytes]:
     sets = {f"tasks/samples/{name}.jsonl": "\n".join(rows) for name, rows in samples.items()}
     texts = {**FILES, **QUIZ, **models, **sets}
     return {name: unindented(text).encode() for name, text in texts.items()}
+
+
+@cache
+def _filled(fill: Callable[[Toy], object], folder: Path) -> Path:
+    toy = build(folder / f"{fill.__module__}.{fill.__name__}")
+    fill(toy)
+    return toy.folder
 
 
 def build(folder: Path) -> Toy:
