@@ -29,6 +29,7 @@ def judged(toy: Toy) -> Toy:
 
 
 def of_pairs(toy: Toy) -> None:
+    toy.group("even", "odd")
     path = toy.home / "tasks/samples/toy.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for place, row in enumerate(rows):

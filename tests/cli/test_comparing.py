@@ -58,6 +58,7 @@ def ran(toy: Toy) -> Toy:
 
 
 def filled(toy: Toy) -> Toy:
+    toy.group("even", "odd")
     toy.write("tasks/toy_choices.yaml", CHOICES)
     toy.write("prompts/toy/choose.user.j2", "Story {{ story }} 1 {{ option_1 }} 2 {{ option_2 }}:")
     toy.write("configs/judges/near-thought.yaml", THOUGHT)

@@ -117,7 +117,7 @@ def test_a_prompt_is_shown_with_its_delimiters_as_they_are_sent(toy: Toy, capsys
 
 
 def test_no_cell_of_a_table_is_a_formula(toy: Toy) -> None:
-    toy.edit("tasks/samples/toy.jsonl", '"odd"', '"=1+1"')
+    toy.group("even", "=1+1")
     toy.run()
 
     with (toy.runs()[0] / "scores.csv").open(newline="") as file:

@@ -1,12 +1,12 @@
 """A toy home folder of its own: two tasks, two judges, three models behind one server.
 
-`toy`: six samples in two groups; variant `base` has one step, `think` two; two decodings.
+`toy`: six samples; variant `base` has one step, `think` two; two decodings.
 `quiz`: choices, by number or by text, in two orders; two groups of two and of three choices.
 """
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
@@ -173,6 +173,10 @@ class Toy:
         path.write_text(unindented(text), "utf-8")
         return path
 
+    def group(self, *groups: str) -> None:
+        """Put the samples of `toy` into these groups by turns."""
+        self.write("tasks/samples/toy.jsonl", "\n".join(lines(groups=groups)))
+
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.home / name
         text = path.read_text("utf-8")
@@ -203,11 +207,12 @@ class Toy:
         return Workspace(registry, self.results, None, "corrected", lambda *_: None)
 
 
-def lines(count: int = SAMPLES) -> list[str]:
+def lines(count: int = SAMPLES, groups: Sequence[str] = ("all",)) -> list[str]:
+    """The lines of the sample set of `toy`, in several groups by turns."""
     return [
         json.dumps(
             {
-                "group": "odd" if number % 2 else "even",
+                "group": groups[number % len(groups)],
                 "fields": {"story": f"number {number}."},
                 "references": {"right": [f"yes {number}"], "wrong": [f"never {number}"]},
             }
