@@ -221,6 +221,7 @@ def test_what_the_board_ranks_by_is_printed(toy: Toy, scorer: str, capsys: Lines
     assert re.findall(r" gold +(\w+) +[\d.]+ +[\d.]+ to ", out) == ["accuracy", "tpr", "fpr"]
 
 
+@pytest.mark.slow
 def test_a_curve_is_a_figure_of_all_runs(toy: Toy, scorer: str, tmp_path: Path) -> None:
     run(toy, scorer, model="random,constant-yes")
     out = tmp_path / "curve.svg"

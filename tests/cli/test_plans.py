@@ -22,8 +22,8 @@ CONTROLS = """
     about: Controls alone.
     controls: [oracle, literal]
     tasks:
-      - toy
-      - {task: quiz, seeds: [0, 1]}
+      - {task: toy, variants: [base]}
+      - {task: quiz, variants: [order0], seeds: [0, 1]}
 """
 PAID = """
     about: Two models behind a server, of which one is paid.
@@ -109,6 +109,8 @@ def test_an_unchanged_plan_with_a_budget_says_the_same(
     assert plan(toy, text=text) == 0
     first = capsys.readouterr().out
 
+    page = toy.results / "plans/night/report.html"
+    page.write_bytes(b"")
     assert plan(toy, text=text) == 0
     again = capsys.readouterr().out
     assert plan(toy, "--status", "--json", text=text) == 0
@@ -119,9 +121,7 @@ def test_an_unchanged_plan_with_a_budget_says_the_same(
     assert [(row["done"], row["left"], row["is_whole"]) for row in states] == [
         (count, 0, True) for count in planned
     ]
-    page = toy.results / "plans/night/report.html"
-    page.write_bytes(b"")
-    assert (plan(toy, text=text), "<html" in page.read_text("utf-8")) == (0, True)
+    assert "<html" in page.read_text("utf-8")
     untagged = page.read_bytes()
     assert (plan(toy, "--tag", "night", text=text), page.read_bytes() != untagged) == (0, True)
 
