@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Lines, Toy, csv_rows
+from support.toy import Lines, Toy, csv_rows, taking
 
 from harness.cli import main
 
@@ -21,14 +21,8 @@ def shown(toy: Toy, capsys: Lines, *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.fixture
-def judged(toy: Toy) -> Toy:
-    """Two controls that are always right, and always wrong; of minimal pairs of stories."""
-    toy.take(of_pairs)
-    return toy
-
-
 def of_pairs(toy: Toy) -> None:
+    """Two controls that are always right, and always wrong; of minimal pairs of stories."""
     toy.group("even", "odd")
     path = toy.home / "tasks/samples/toy.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -40,6 +34,9 @@ def of_pairs(toy: Toy) -> None:
     toy.edit("prompts/toy/base.user.j2", "{{ story }}", "{{ story }} {{ before }}{{ emphasis }}")
     for model in ("oracle", "literal"):
         assert toy.run("--variant", "base", model=model) == 0
+
+
+judged = taking(of_pairs)
 
 
 def test_the_wrong_answers_are_shown_with_what_was_expected(judged: Toy, capsys: Lines) -> None:
@@ -128,14 +125,8 @@ def test_files_hold_all_answers_without_harm(toy: Toy, tmp_path: Path, capsys: L
     assert "choice        missing, unparsed: " in said
 
 
-@pytest.fixture
-def asked(toy: Toy) -> Toy:
-    """Choices in two orders, answered by the one that is shown first."""
-    toy.take(in_two_orders)
-    return toy
-
-
 def in_two_orders(toy: Toy) -> None:
+    """Choices in two orders, answered by the one that is shown first."""
     path = toy.home / "tasks/samples/quiz.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for row in rows:
@@ -145,6 +136,9 @@ def in_two_orders(toy: Toy) -> None:
         row["gold"] += " And so the story of this item goes on."
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     assert toy.main("run", "--task", "quiz", "--model", "first") == 0
+
+
+asked = taking(in_two_orders)
 
 
 def test_choices_are_numbered_as_they_were_shown(asked: Toy, capsys: Lines) -> None:

@@ -8,7 +8,7 @@ from shutil import copytree
 import pytest
 from support.each import rest_slow
 from support.stub_server import StubServer
-from support.toy import SAMPLES, Lines, Toy, csv_rows
+from support.toy import SAMPLES, Lines, Toy, csv_rows, taking
 
 from harness.cli import main
 
@@ -50,14 +50,8 @@ THOUGHT = """
 """
 
 
-@pytest.fixture
-def ran(toy: Toy) -> Toy:
-    """The toy home with a task of choices and a judge of thoughts, and some controls' runs."""
-    toy.take(filled)
-    return toy
-
-
 def filled(toy: Toy) -> Toy:
+    """The toy home with a task of choices and a judge of thoughts, and some controls' runs."""
     toy.group("even", "odd")
     toy.write("tasks/toy_choices.yaml", CHOICES)
     toy.write("prompts/toy/choose.user.j2", "Story {{ story }} 1 {{ option_1 }} 2 {{ option_2 }}:")
@@ -67,6 +61,9 @@ def filled(toy: Toy) -> Toy:
         assert toy.run("--judge", "near,near-thought", "--judge", "near", model=model) == 0
         assert toy.main("run", "--task", "toy_choices", "--model", model) == 0
     return toy
+
+
+ran = taking(filled)
 
 
 def run_of(toy: Toy, task: str, model: str) -> str:

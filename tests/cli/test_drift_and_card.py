@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.hate_rows import run_of, text
 from support.packages import needs
-from support.toy import MY_TEXTS, Lines, Toy, csv_rows
+from support.toy import MY_TEXTS, Lines, Toy, csv_rows, taking
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
@@ -27,14 +27,8 @@ def table(path: Path, *, flagged: int, shift: float = 0.0) -> Path:
     return path
 
 
-@pytest.fixture
-def ran(toy: Toy) -> Toy:
-    """Runs of two models on a table of the user's own, with a hostile name among its columns."""
-    toy.take(of_two)
-    return toy
-
-
 def of_two(toy: Toy) -> None:
+    """Runs of two models on a table of the user's own, with a hostile name among its columns."""
     toy.write("configs/tables/mine.yaml", MY_TEXTS)
     path = toy.folder / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -45,6 +39,9 @@ def of_two(toy: Toy) -> None:
     options = ("--data", str(path), "--map", "mine", "--scorer", "none")
     for model in ("oracle", "constant-no"):
         assert toy.main("run", "--task", "hate_speech", "--model", model, *options) == 0
+
+
+ran = taking(of_two)
 
 
 def test_drift_of_two_tables_has_one_alarm_for_all_tests(tmp_path: Path, capsys: Lines) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.stub_script import Script
 from support.stub_server import StubServer
-from support.toy import Lines, Toy
+from support.toy import Lines, Toy, taking
 
 from harness.cli import main
 from harness.importers.formats.inspect_log import recognises
@@ -23,10 +23,7 @@ def made(toy: Toy) -> None:
         assert toy.run("--variant", "base", model="alpha") == 1
 
 
-@pytest.fixture
-def judged(toy: Toy) -> Toy:
-    toy.take(made)
-    return toy
+judged = taking(made)
 
 
 def exported(toy: Toy, kind: str, *, name: str = "toy/alpha", to: str = "x.json") -> Path:

@@ -8,21 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.toy import Lines, Toy, csv_rows
+from support.toy import Lines, Toy, csv_rows, taking
 
 from harness.cli import main
 from harness.storage.runs import RunFolder
 
 
-@pytest.fixture
-def ran(toy: Toy) -> Toy:
-    """The toy home with two control models' runs."""
-    toy.take(controls)
-    return toy
-
-
 def controls(toy: Toy) -> None:
     toy.run("--variant", "base", model="oracle,literal")
+
+
+ran = taking(controls)
 
 
 def export(toy: Toy, name: str, *more: str) -> int:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.toy import Lines, Toy
+from support.toy import Lines, Toy, taking
 
 from harness.cli import main
 from harness.errors import StoreError
@@ -12,17 +12,14 @@ from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import RunFolder
 
 
-def made(toy: Toy) -> None:
+def two_and_one(toy: Toy) -> None:
+    """Two runs of one model, the second tagged; one of another model."""
     assert toy.run("--variant", "base") == 0
     assert toy.run("--variant", "base", "--limit", "2", "--tag", "pilot") == 0
     assert toy.run("--variant", "base", model="literal") == 0
 
 
-@pytest.fixture
-def named(toy: Toy) -> Toy:
-    """Two runs of one model, the second tagged; one of another model."""
-    toy.take(made)
-    return toy
+named = taking(two_and_one)
 
 
 def limit(folder: RunFolder) -> tuple[str, int | None]:
@@ -50,17 +47,14 @@ def test_an_ambiguous_name_lists_the_candidates_and_what_differs(named: Toy, cap
     assert sum(": @pilot, limit 2" in line for line in lines) == 1
 
 
-def tagged(toy: Toy) -> None:
-    toy.take(made)
+def two_more(toy: Toy) -> None:
+    """Two runs besides, of two models that share a tag."""
+    toy.take(two_and_one)
     for model in ("oracle", "literal"):
         assert toy.run("--variant", "base", "--limit", "3", "--tag", "both", model=model) == 0
 
 
-@pytest.fixture
-def alike(toy: Toy) -> Toy:
-    """Those of `named`, and two runs of two models that share a tag."""
-    toy.take(tagged)
-    return toy
+alike = taking(two_more)
 
 
 def on(toy: Toy, *words: str) -> int:

@@ -12,6 +12,7 @@ from functools import cache
 from io import StringIO
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
@@ -260,6 +261,17 @@ def home_files() -> dict[str, bytes]:
     sets = {f"tasks/samples/{name}.jsonl": "\n".join(rows) for name, rows in samples.items()}
     texts = {**FILES, **QUIZ, **models, **sets}
     return {name: unindented(text).encode() for name, text in texts.items()}
+
+
+def taking(fill: Callable[[Toy], object]) -> Any:  # noqa: ANN401 - what pytest makes of a fixture
+    """A fixture: the toy home as a function fills it, which is called once for all tests."""
+
+    @pytest.fixture
+    def taken(toy: Toy) -> Toy:
+        toy.take(fill)
+        return toy
+
+    return taken
 
 
 @cache
