@@ -106,7 +106,7 @@ def _put_boards(
     left = [words for at in shown for words in _put_board(made[at], files)]
     seen = {heads[at] for at in shown}
     if others := [f"{task} by {judge}" for task, judge in heads if (task, judge) not in seen]:
-        left.append(f"{len(others)} more boards ({folded(list(dict.fromkeys(others)))})")
+        left.append(f"the boards of {folded(list(dict.fromkeys(others)))}")
     return left
 
 

@@ -122,7 +122,6 @@ def _put_rows(rows: DataFrame) -> None:
         notes.append("chance levels differ: Holm is of what is above chance")
     title = f"A / B: {words.removeprefix(', ')}"
     screen.show(shown, title, notes=notes, keys=len(keys), p=p_value, Holm=p_value)
-    say("")
 
 
 CODES = {

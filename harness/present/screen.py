@@ -34,9 +34,9 @@ HEADINGS = {"interval": "95% interval"}
 ALARMS = ("alarm", "WARNING", "ERROR")
 """Messages that begin so are coloured."""
 _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
-_FEWEST_COLUMNS, _FEWEST_LINES, _GAP, _NARROWEST_TEXT = 20, 10, 2, 16
+_FEWEST_COLUMNS, _FEWEST_LINES, _LEAST_OF_BLOCK = 20, 10, 4
+_GAP, _NARROWEST_TEXT = 2, 16
 _NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
-ATTENTION = "yellow"
 MOST_LAST = 5
 """So many lines of sentences that end a page are not cut."""
 
@@ -105,11 +105,6 @@ class Page:
         """Until `begin`, and after `end`, everything is printed at once."""
         self.begin(None)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything is printed, as with --all."""
-        return self.room is None
-
     def begin(self, lines: int | None, *, is_silent: bool = False) -> None:
         """Hold what follows for `end`, which prints what fits a screen of so many lines.
 
@@ -117,12 +112,13 @@ class Page:
         """
         is_held = not is_silent and not _is_file(sys.stdout)
         self.room = max(lines - 1, _FEWEST_LINES) if lines and is_held else None
-        self._is_silent, self._held = is_silent, list[tuple[str, bool]]()
+        self.is_whole = self.room is None
+        self._is_silent, self._held = is_silent, list[tuple[list[str], bool]]()
 
     def put(self, text: str, *, may_end: bool = False) -> None:
         """Print or hold a text; one that `may_end` a page is not cut where it does."""
         if self.room is not None:
-            self._held += [(line, may_end) for line in text.split("\n")]
+            self._held.append((text.split("\n"), may_end))
         elif not self._is_silent:
             print(text)
 
@@ -131,18 +127,23 @@ class Page:
 
         What reads from a pipe may drop lines: there stderr has the number, too.
         """
-        lines, room, last, more = self._held, self.room or 0, list[str](), ""
+        held, room, more = self._held, self.room or 0, ""
         self.begin(None)
-        if sum(_height(line) for line, _ in lines) > room:
-            while lines and lines[-1][1] and len(last) < MOST_LAST:
-                last.insert(0, lines.pop()[0])
+        lines, last = [line for own, _ in held for line in own], list[str]()
+        if sum(map(_height, lines)) > room:
+            while held and held[-1][1] and len(held[-1][0]) + len(last) <= MOST_LAST:
+                sentence, _ = held.pop()
+                # What a command itself says of --all would repeat the count of the page.
+                last = sentence * (not sentence[0].startswith("--all prints")) + last
+            lines, starts = [line for own, _ in held for line in own], [0]
+            starts += accumulate(len(own) for own, _ in held)
             room -= sum(map(_height, last)) + 2
-            ends = accumulate(_height(line) for line, _ in lines)
-            fit = sum(height <= room for height in ends)
+            fit = sum(height <= room for height in accumulate(map(_height, lines)))
+            start = max(place for place in starts if place <= fit)
+            fit = fit if fit - start >= _LEAST_OF_BLOCK else start  # no sentence, no head alone
             more = f"--all prints {len(lines) - fit} more lines"
-            last, lines = ["...", *last, more], lines[:fit]
-        for line in (*(line for line, _ in lines), *last):
-            print(line)
+            lines = [*lines[:fit], "...", *last, more]
+        print(*lines, sep="\n", end="\n" * bool(lines))
         warn(more if screen_width() is None else "")
 
 
@@ -179,7 +180,7 @@ def warn(message: str) -> None:
 
         shown, label = Text(text), text.partition(":")[0]
         if label in ALARMS:
-            shown.stylize(ATTENTION, 0, len(label))
+            shown.stylize("yellow", 0, len(label))
         _stderr().print(shown, soft_wrap=True)
 
 
@@ -247,8 +248,8 @@ def show(
     values = frame.astype(object).where(frame.notna(), None)
     cells = [map(shown[n], values[n]) if n in shown else values[n] for n in frame.columns]
     show_rows(title, head, list(zip(*cells, strict=True)), keys)
-    for note in notes:
-        say(note)
+    for note in notes:  # with their table, not the last sentences of all
+        PAGE.put(wrapped(for_display(note), screen_width()))
 
 
 def without_alike(frame: DataFrame, names: Sequence[str]) -> tuple[DataFrame, str]:
@@ -275,8 +276,7 @@ def show_rows(
 
     columns = [[_one_line(cell(v)) for v in column] for column in zip(head, *rows, strict=True)]
     room = screen_width()
-    if title:
-        PAGE.put(wrapped(for_display(title), room))
+    start = f"{wrapped(for_display(title), room)}\n" if title else ""
     for block in _blocks(columns, room, keys):
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for name, *texts in block:
@@ -289,7 +289,8 @@ def show_rows(
         console = _console(sys.stdout, room or 100_000)
         with console.capture() as captured:
             console.print(table)
-        PAGE.put("\n".join(line.rstrip() for line in captured.get().split("\n")))
+        PAGE.put(start + "\n".join(line.rstrip() for line in captured.get().split("\n")))
+        start = ""
 
 
 def _widest(texts: Iterable[str], mark: str | None = None) -> int:
