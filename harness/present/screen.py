@@ -148,7 +148,7 @@ class Page:
 
 
 def _is_file(stream: TextIO) -> bool:
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # a stream that is closed from the start is None
         return S_ISREG(os.fstat(stream.fileno()).st_mode)
     return False
 
