@@ -176,9 +176,9 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
         "FPR": own["fpr"] if by == RATES else None,
         "chance": own["chance"] if by == "mean" and len(levels) > 1 else None,
         "n": own["n"].astype("Int64"),
-        "missing": own["missing"] if own["missing"].any() else None,
+        f"missing{' in all' * any(several)}": own["missing"] if own["missing"].any() else None,
         "group": groups if own["rank"].notna().sum() > 1 else None,
-        "cost USD": own["cost_usd"].map(usd, na_action="ignore"),
+        f"cost USD{' in all' * any(several)}": own["cost_usd"].map(usd, na_action="ignore"),
     }
     shown = pandas.DataFrame(found, dtype=object)
     shown = shown[shown.columns[shown.notna().any() | (shown.columns == "rank")]]
