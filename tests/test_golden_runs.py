@@ -60,7 +60,7 @@ LONG = frozenset(
         *("along implicitness", "emphasized_talk", "hate_speech", "intent_detection"),
         *("intent_detection_pairs", "ludwig"),
         *("ishate_implicit", "ishate_non_explicit", "ishate_non_implicit"),
-        *("emphasis_choice", "knowing and acting", "ludwig_dev", "topical_chat"),
+        *("emphasis_choice", "knowing and acting", "ludwig_dev", "topical_chat", "moderation"),
     }
 )
 """Scenarios of many answers, which run with `-m slow`; a shorter one takes the same paths."""

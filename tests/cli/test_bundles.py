@@ -238,7 +238,6 @@ def with_file(name: str, data: bytes) -> Change:
                 with_file("results/leaderboard.csv", b"model,value\noracle,0.1\n"),
                 ["results/leaderboard.csv: nothing derives it"],
             ),
-            (with_file("more.txt", b"more"), ["more.txt: nothing derives it"]),
         ],
         kept=slice(None, None, 2),
     ),

@@ -71,7 +71,7 @@ def test_a_stored_run_is_judged_by_another_normalisation_without_a_call(toy: Toy
 def test_answers_had_in_different_ways_are_never_ranked_together(toy: Toy) -> None:
     ways = ("logprob", "top_logprobs", "written")
     for way in ways:
-        quiz(toy, "--answers", way, model="oracle,first")
+        quiz(toy, "--answers", way, model="oracle")
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
 
@@ -79,7 +79,7 @@ def test_answers_had_in_different_ways_are_never_ranked_together(toy: Toy) -> No
     wanted = ("accuracy", "all", "all")
     whole = [r for r in rows if (r.score.metric, r.score.group, r.score.variant) == wanted]
     assert {(row.recipe, row.score.decoding) for row in whole} == {
-        (row.recipe, way) for way, row in zip(ways, whole[::2], strict=True)
+        (row.recipe, way) for way, row in zip(ways, whole, strict=True)
     }
     assert len({row.signature.split("|")[0] for row in whole}) == 3
 

@@ -141,12 +141,7 @@ def test_a_row_without_a_value_has_no_rank(toy: Toy, capsys: Lines, stub: StubSe
 
 @each(
     ("chosen", "head"),
-    [
-        ((), "model    base  think"),
-        (("--variant", "think"), "rank  model   value"),
-        (("--variant", "think,base"), "model    base  think"),
-        (("--task", "toy", "--variant", "base"), "rank  model   value"),
-    ],
+    [((), "model    base  think"), (("--variant", "think"), "rank  model   value")],
 )
 def test_a_board_prints_the_chosen(
     toy: Toy, capsys: Lines, chosen: tuple[str, ...], head: str

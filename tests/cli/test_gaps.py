@@ -12,7 +12,6 @@ from support.toy import Lines, Toy
     ("fault", "told"),
     [
         ("500", "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0."),
-        ("400", "2 failed; run the command again to retry these calls\n  2 of 2: http://127.0.0."),
         ("400-filter", "2 filtered; such replies are kept; --retry all retries these calls\n  2"),
         ("refusal", "2 refused; such replies are kept; --retry all retries these calls\n"),
     ],

@@ -133,6 +133,7 @@ def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: Stu
     assert 0 < cost(toy) <= 0.0012
 
 
+@pytest.mark.slow
 def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
     toy: Toy, stub: StubServer
 ) -> None:

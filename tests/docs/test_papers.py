@@ -152,6 +152,7 @@ def of_runs() -> list[str]:
     return [text for text in made if not re.search(r"ishate-([124]|agreement)|\.json\b", text)]
 
 
+@pytest.mark.slow
 def test_tables_of_runs_are_made_of_the_samples(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

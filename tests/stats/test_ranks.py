@@ -52,6 +52,7 @@ def test_many_pairs_have_enough_draws_to_be_separated() -> None:
     assert set(ranked(lines).groups) == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_hundred_models_fall_into_two_groups_in_a_second() -> None:
     # 4,950 pairs of 198,000 draws each, were they all needed.
     draw = np.random.default_rng(3)

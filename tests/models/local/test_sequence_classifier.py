@@ -48,6 +48,7 @@ def evaluated(toy: Talk) -> list[SampleRecord]:
     return toy.run.read_rows()
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_evaluated_like_any_model(toy: Talk) -> None:
     assert toy.harness("train", "tiny", "--task", "talk") == 0
 
