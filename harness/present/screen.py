@@ -108,11 +108,12 @@ class Page:
     def begin(self, lines: int | None, *, is_silent: bool = False) -> None:
         """Hold what follows for `end`, which prints what fits a screen of so many lines.
 
-        With None, and into a file, everything is printed at once; if it is silent, nothing is.
+        With None, and into a file, all is printed at once, uncut; if it is silent, nothing is.
+        `is_whole`, of None alone, also has commands print what they would leave out.
         """
         is_held = not is_silent and not _is_file(sys.stdout)
         self.room = max(lines - 1, _FEWEST_LINES) if lines and is_held else None
-        self.is_whole = self.room is None
+        self.is_whole = lines is None
         self._is_silent, self._held = is_silent, list[tuple[list[str], bool]]()
 
     def put(self, text: str, *, may_end: bool = False) -> None:

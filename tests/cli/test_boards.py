@@ -230,6 +230,7 @@ def test_of_several_seeds_all_missing_verdicts_are_counted(seeded: Toy, capsys: 
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in lines if "alpha" in line and " sd " in line] == ["4"]
+    assert any(line.endswith("missing in all") for line in lines)
 
 
 def test_a_page_compares_the_models_of_one_seed_alone(seeded: Toy) -> None:
