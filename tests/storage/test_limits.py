@@ -19,7 +19,6 @@ def fill() -> bytearray:
         return bytearray(32 << 30)
 
 
-@pytest.mark.slow
 def test_a_loop_without_end_is_refused() -> None:
     with pytest.raises(StoreError, match=r"x\.zip: took more than 1 s of CPU"):
         spin()
