@@ -57,13 +57,13 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 """The columns that name a row of each golden table; all others are numbers."""
 LONG = frozenset(
     {
-        *("along implicitness", "emphasized_talk", "hate_speech", "intent_detection"),
-        *("intent_detection_pairs", "ludwig"),
-        *("ishate_implicit", "ishate_non_explicit", "ishate_non_implicit"),
-        *("emphasis_choice", "knowing and acting", "ludwig_dev", "topical_chat", "moderation"),
+        *("along implicitness", "boards of several models", "emphasis_choice", "emphasized_talk"),
+        *("hate_speech", "impscore", "intent_detection", "intent_detection_pairs"),
+        *("ishate_implicit", "ishate_non_explicit", "ishate_non_implicit", "knowing and acting"),
+        *("ludwig", "ludwig_dev", "moderation", "topical_chat"),
     }
 )
-"""Scenarios of many answers, which run with `-m slow`; a shorter one takes the same paths."""
+"""Scenarios that run with `-m slow`: a shorter one, or tests of their own, take the same paths."""
 
 
 @dataclass(frozen=True)
@@ -539,6 +539,7 @@ def write(only: str | None = None, into: Path = GOLDEN) -> None:
         )
 
 
+@pytest.mark.slow
 def test_one_scenario_is_written_again_and_the_others_stay(tmp_path: Path) -> None:
     write("ishate_non_explicit", tmp_path)
 

@@ -44,9 +44,7 @@ def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, st
     return {(row.judge, row.statistic): row for row in records(agreement(found, method))}
 
 
-@cache
-def of_both() -> dict[tuple[str, str], Row]:
-    return rows(panel(near=NEAR, far=FAR))
+BOTH = cache(lambda: rows(panel(near=NEAR, far=FAR)))
 
 
 def wide(documents: int = 24, raters: int = 3, **changes: object) -> Panel:
@@ -84,7 +82,7 @@ def human_of(found: Panel) -> Floats:
 @each("statistic", LEVELS)
 @each("judge", ["near", "far"])
 def test_correlations_are_those_of_the_tables(judge: str, statistic: str) -> None:
-    row = of_both()[judge, statistic]
+    row = BOTH()[judge, statistic]
 
     values = np.array({"near": NEAR, "far": FAR}[judge])
     found = LEVELS[statistic](HUMAN, values)

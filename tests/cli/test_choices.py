@@ -186,7 +186,6 @@ def test_what_was_chosen_is_kept_for_each_pool(toy: Toy) -> None:
     [
         ("first", ["alarm: first on quiz, all: 100% of its choices are at one position; its acc"]),
         ("undecided", ["alarm: undecided on quiz, all: all choices score the same in 100%"]),
-        pytest.param("oracle", [], marks=pytest.mark.slow),
         ("random", []),
     ],
 )

@@ -26,7 +26,7 @@ SNIPPET = """
 import harness as ph
 
 ph.names("tasks"), ph.names("models"), ph.names("judges")
-run = ph.evaluate("intent_resolution", model="local-server", judges=["minilm-cosine"], limit=4)
+run = ph.evaluate("intent_resolution", model="local-server", judges=["minilm-cosine"], limit=2)
 scores = run.scores
 samples = run.samples
 run = run.judge(["gpt4-contextual"], budget_usd=5)
@@ -125,7 +125,7 @@ def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served:
     # The second time, the judge that came later has read the run as well.
     same = again["scores"].query("judge == 'minilm-cosine'").reset_index(drop=True)
     assert first["scores"].equals(same)
-    assert len(first["samples"]) == 4 * 8 * 2  # samples, variants, temperatures
+    assert len(first["samples"]) == 2 * 8 * 2  # samples, variants, temperatures
     assert first["own"].scores.value.tolist() == [1 / 3] * len(first["own"].scores)
     assert set(first["board"].model) == {"stub-model", "mine"} or "mine" in set(
         first["board"].model
