@@ -18,7 +18,7 @@ COUNT = CHUNK // 2 + 50
 
 def with_samples(toy: Toy, count: int) -> Toy:
     path = toy.home / "tasks/samples/toy.jsonl"
-    path.write_text("".join(f"{line}\n" for line in lines(count)), "utf-8")
+    path.write_text("".join(f"{line}\n" for line in lines(count, ("even", "odd"))), "utf-8")
     return toy
 
 
