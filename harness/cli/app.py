@@ -11,26 +11,17 @@ from ctypes import CDLL
 from functools import cache
 from importlib import import_module
 from io import StringIO
-from shutil import get_terminal_size
 
 from harness import __version__
 from harness.cli.renamed import SUCCESSORS, successor
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
-from harness.present.screen import (
-    PAGE,
-    Messages,
-    ProgressLine,
-    prepare_streams,
-    say,
-    stream_fault,
-    warn,
-)
+from harness.present.screen import Messages, ProgressLine, prepare_streams, say, stream_fault, warn
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
 EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
 
-ALL, ALL_OPTIONS = "--all", "--help-all"
+ALL_OPTIONS = "--help-all"
 Entry = tuple[str, str]
 """Where a command's function is, as module:function, and its line in the list of commands."""
 PANELS: Mapping[str, Mapping[str, Entry]] = {
@@ -126,8 +117,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(AttributeError):  # glibc's malloc alone keeps what was a large array
             CDLL(None).mallopt(-3, 1 << 15)  # M_MMAP_THRESHOLD
     words = list(sys.argv[1:] if arguments is None else arguments)
-    lines = None if {ALL, ALL_OPTIONS} & {*words} else get_terminal_size().lines
-    PAGE.begin(lines, is_silent="--json" in words and command_of(words)[0] in COMMANDS)
     code = outcome(lambda: _run(words))
     stream_fault(sys.stderr)
     return code or ExitCode.of(messages.has_missing)
@@ -182,10 +171,7 @@ def _below(name: str) -> str:
 def outcome(command: Callable[[], object]) -> int:
     """The exit code of a command; an exception becomes a message."""
     try:
-        try:
-            code = command()
-        finally:
-            PAGE.end()
+        code = command()
         sys.stdout.flush()
         if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt

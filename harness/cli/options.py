@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
@@ -14,7 +15,7 @@ from typer.models import OptionInfo
 
 from harness.errors import ExitCode as ExitCode
 from harness.errors import SpecError
-from harness.present.screen import ProgressLine, warn
+from harness.present.screen import PAGE, ProgressLine, warn
 
 if TYPE_CHECKING:
     from harness.registry import Registry
@@ -69,9 +70,14 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
     parameters.append(_parameter("is_whole", bool, WHOLE))
 
     def command(is_whole: bool = False, **given: object) -> object:
-        for name, (record, names) in records.items():
-            given[name] = record(**{field: given.pop(field) for field in names})
-        return function(**given)
+        lines = None if is_whole else get_terminal_size().lines
+        PAGE.begin(lines, is_silent=bool(given.get("is_json")))
+        try:
+            for name, (record, names) in records.items():
+                given[name] = record(**{field: given.pop(field) for field in names})
+            return function(**given)
+        finally:
+            PAGE.end()
 
     command.__doc__ = function.__doc__
     command.__annotations__ = {part.name: part.annotation for part in parameters}

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.lazy import ArrowTable, DataFrame, compute, pandas
+from harness.lazy import ArrowTable, DataFrame, Series, compute, pandas
 from harness.parts import NO_REPLY, Usage
 from harness.pipeline.verdict_frame import Files
 from harness.storage.read_tables import arrow_table, opened, step_usages
@@ -134,14 +134,14 @@ def charged(calls: DataFrame, run: RunFile) -> dict[str, DataFrame]:
 
 
 def _charged(calls: DataFrame, run: RunFile, judge: JudgeEntry) -> DataFrame:
-    is_own, is_reply = calls["judge"] == "", calls["judge"] == judge.name
+    keys, is_own, is_reply = calls["key"], calls["judge"] == "", calls["judge"] == judge.name
     own = calls.loc[is_own, ["row", "step"]]
     if (is_read := own["step"] == judge.step).any():
         at = own.groupby("row", sort=False).cumcount()
         last = own["row"].map(at[is_read].groupby(own["row"][is_read]).max())
         is_own[own.index] = at <= last.fillna(np.inf)
-    free = _free([(calls[is_own], run.model.identity), (calls[is_reply], judge.identity)])
-    return calls.loc[(is_own | is_reply) & ~calls["key"].isin(free), _CHARGED]
+    free = _free([(keys[is_own], run.model.identity), (keys[is_reply], judge.identity)])
+    return calls.loc[(is_own | is_reply) & ~keys.isin(free), _CHARGED]
 
 
 def dollars(calls: DataFrame, verdicts: DataFrame) -> float | None:
@@ -161,8 +161,8 @@ def costs(calls: DataFrame, run: RunFile) -> Costs:
     answers = _once(calls[calls["judge"] == ""])
     asking = {judge.name: judge.identity for judge in run.judges if judge.asks is not None}
     asked = {name: _once(calls[calls["judge"] == name]) for name in asking}
-    paid_by = [(side, asking[name]) for name, side in asked.items()]
-    free = _free([(answers, run.model.identity), *paid_by])
+    paid_by = [(side["key"], asking[name]) for name, side in asked.items()]
+    free = _free([(answers["key"], run.model.identity), *paid_by])
     return Costs(
         total=_cost(_once(pandas.concat([answers, *asked.values()], ignore_index=True)), free),
         answers=_cost(answers, free),
@@ -170,9 +170,9 @@ def costs(calls: DataFrame, run: RunFile) -> Costs:
     )
 
 
-def _free(sides: Sequence[tuple[DataFrame, str | None]]) -> NDArray[np.uint64]:
+def _free(sides: Sequence[tuple["Series[Any]", str | None]]) -> NDArray[np.uint64]:
     """The keys of the calls that nobody pays for; each side has the identity of who answered."""
-    found = [side["key"].to_numpy() for side, identity in sides if is_unpaid(identity)]
+    found = [keys.to_numpy() for keys, identity in sides if is_unpaid(identity)]
     return np.concatenate([np.zeros(0, np.uint64), *found])
 
 
