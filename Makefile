@@ -29,7 +29,9 @@ demo: $(VENV)/.local
 
 # one process a core; torch's own threads would only fight for them; bytecode is kept, for each of
 # these processes, and of those that tests start, would compile all modules anew
-PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+# they write many small files: in memory, where there is room for them
+MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 2000000 ] 2>/dev/null && echo TMPDIR=/dev/shm)
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(MEMORY) $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 test: $(VENV)/.dev
 	$(PYTEST)

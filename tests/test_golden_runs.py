@@ -57,8 +57,9 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 """The columns that name a row of each golden table; all others are numbers."""
 LONG = frozenset(
     {
-        *("along implicitness", "boards of several models", "emphasis_choice", "emphasized_talk"),
-        *("hate_speech", "impscore", "intent_detection", "intent_detection_pairs"),
+        *("along implicitness", "asked in words", "asked to choose", "boards of several models"),
+        *("emphasis_choice", "emphasized_talk", "hate_speech", "impscore", "intent_detection"),
+        *("intent_detection_pairs", "people"),
         *("ishate_implicit", "ishate_non_explicit", "ishate_non_implicit", "knowing and acting"),
         *("ludwig", "ludwig_dev", "moderation", "topical_chat"),
     }

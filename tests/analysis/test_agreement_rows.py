@@ -79,6 +79,7 @@ def human_of(found: Panel) -> Floats:
     return np.asarray(np.nanmean(found.ratings, axis=2))
 
 
+@pytest.mark.slow
 @each("statistic", LEVELS)
 @each("judge", ["near", "far"])
 def test_correlations_are_those_of_the_tables(judge: str, statistic: str) -> None:

@@ -122,6 +122,7 @@ def laid(*runs: StoredRun) -> DataFrame:
     return together([curves_of(run) for run in runs])
 
 
+@pytest.mark.slow
 @each(
     ("other", "expected"),
     [

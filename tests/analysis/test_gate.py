@@ -85,6 +85,7 @@ def test_missing_verdicts_and_samples_are_never_wrong_answers() -> None:
     assert found.attrs["notes"]
 
 
+@pytest.mark.slow
 def test_a_variant_or_a_judge_that_the_new_run_lacks_decides_nothing() -> None:
     ways = {(v, "T0", judge): "1" * 9 for v in ("base", "cot0") for judge in ("near", "far")}
     far = replace(NEAR, name="far")
@@ -103,6 +104,7 @@ def test_a_variant_or_a_judge_that_the_new_run_lacks_decides_nothing() -> None:
     assert gate(whole, no_judge, judge="near")[0].attrs["decision"] is Decision.PASS
 
 
+@pytest.mark.slow
 def test_items_of_one_cluster_are_not_as_many_as_they_seem() -> None:
     lumped = [sample(place, cluster=f"c{place // 50}") for place in range(500)]
     runs = [
@@ -113,6 +115,7 @@ def test_items_of_one_cluster_are_not_as_many_as_they_seem() -> None:
     assert (row.clusters, row.decision) == (10, Decision.INCONCLUSIVE)
 
 
+@pytest.mark.slow
 def test_a_regression_is_corrected_for_the_number_of_rows_and_one_is_enough() -> None:
     def several(lines: tuple[str, ...]) -> StoredRun:
         readings = dict(zip(("base", "cot0", "cot5"), lines, strict=True))

@@ -177,6 +177,7 @@ def fitness(
     return [*judge_fitness(standings(scores_of(rows), held), held).itertuples()]
 
 
+@pytest.mark.slow
 @each(
     ("oracle", "literal", "chance", "finding"),
     [

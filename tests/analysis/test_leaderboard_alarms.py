@@ -172,6 +172,7 @@ def test_a_constant_answer_is_told_of_with_its_rates(said: float, finding: str) 
     assert alarm.words.endswith("constant answer 0.500)")
 
 
+@pytest.mark.slow
 @each(
     ("rows", "finding"),
     [

@@ -58,6 +58,7 @@ def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> N
     assert any("a statistic of judges (spearman_system" in note for note in table.notes)
 
 
+@pytest.mark.slow
 def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) -> None:
     style = CellStyle(shows=("value", "rank"))
 

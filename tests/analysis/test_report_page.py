@@ -91,6 +91,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
     ) in several
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("models", "words"),
     [
@@ -123,6 +124,7 @@ def test_two_versions_of_data_are_told_apart_by_their_labels() -> None:
     ) in line
 
 
+@pytest.mark.slow
 def test_the_page_does_not_depend_on_the_order_in_which_calls_arrived(tmp_path: Path) -> None:
     write_runs(tmp_path, Sketch(samples=6, texts=HOSTILE[:2], has_choices=False))
     before = page_text(page_data(run_folders(tmp_path), tmp_path))
@@ -245,6 +247,7 @@ def test_nothing_of_page_or_shell_names_another_host(page: str) -> None:
     assert 'id="data"></script>' in shell
 
 
+@pytest.mark.slow
 def test_a_page_of_more_answers_than_asked_for_shows_the_same_samples_of_each_run_and_says_so(
     results: Path,
 ) -> None:
@@ -277,6 +280,7 @@ def on_screen(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_alarms_and_judges_have_the_words_of_the_leaderboard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

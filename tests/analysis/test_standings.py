@@ -184,6 +184,7 @@ def classified(folder: Path, golds: Sequence[str], **said: Sequence[str]) -> lis
 GOLDS = ["non"] * 8 + ["open"] * 3 + ["hidden"]
 
 
+@pytest.mark.slow
 @each(
     ("golds", "bad"),
     [

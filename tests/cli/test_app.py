@@ -37,6 +37,7 @@ def test_commands_that_only_look_import_nothing_heavy(arguments: list[str]) -> N
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
+@pytest.mark.slow
 def test_judging_a_stored_run_imports_no_torch(toy: Toy) -> None:
     toy.run("--variant", "base")
     start = "import sys; from harness.cli import main\n"

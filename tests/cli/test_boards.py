@@ -130,6 +130,7 @@ def test_chance_that_differs_by_model_is_a_range(toy: Toy, capsys: Lines, stub: 
     assert floor == (span, "0.417")
 
 
+@pytest.mark.slow
 def test_variants_within_an_average_are_printed_on_request(toy: Toy, capsys: Lines) -> None:
     toy.main("run", "--task", "quiz", "--model", "first,random")
     capsys.readouterr()
@@ -200,6 +201,7 @@ def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.Mon
         assert sum(line.startswith("a-model") for line in shown) == 12 * blocks
 
 
+@pytest.mark.slow
 def test_a_board_of_many_models_fits_one_screen_and_names_the_option_for_the_rest(
     toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,6 +252,7 @@ def test_changes_of_fit_sums_are_found(
     assert re.search(f"{re.escape(facts[0])}.*\n(.*\n)*quiz/random/.*: the same", out)
 
 
+@pytest.mark.slow
 def test_code_in_a_bundle_is_never_run(toy: Toy, tmp_path: Path, capsys: Lines) -> None:
     toy.write("configs/judges/mine.yaml", "about: Mine.\nkind: python\nentry: mine.py:Mine\n")
     toy.write(

@@ -103,6 +103,7 @@ def test_shards_in_any_order_equal_one_run(toy: Toy, stub: StubServer, count: in
     assert stub.stats()["answered"] == 2 * asked
 
 
+@pytest.mark.slow
 def test_shards_are_copied_and_calls_made_twice_count_once(toy: Toy, stub: StubServer) -> None:
     assert toy.main("run", "--task", "quiz", "--model", "alpha", "--answers", "written") in (0, 1)
     given = ("--task", "quiz", "--model", "alpha", "--answers", "written")

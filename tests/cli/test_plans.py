@@ -100,6 +100,7 @@ def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(
     assert all(row["missing"] is None for row in after if not row["is_whole"])
 
 
+@pytest.mark.slow
 def test_an_unchanged_plan_with_a_budget_says_the_same(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
@@ -126,6 +127,7 @@ def test_an_unchanged_plan_with_a_budget_says_the_same(
     assert (plan(toy, "--tag", "night", text=text), page.read_bytes() != untagged) == (0, True)
 
 
+@pytest.mark.slow
 def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: StubServer) -> None:
     codes = [plan(toy, text=PAID.replace("{usd}", usd)) for usd in ("0.0005", "0.0012")]
 
@@ -151,6 +153,7 @@ def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
     assert stub.stats()["answered"] == 2 * answered
 
 
+@pytest.mark.slow
 def test_lines_of_a_plan_fit_the_columns_also_where_the_output_is_no_terminal(
     toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,6 +358,7 @@ def test_without_its_server_auto_is_asked_nothing_new(
     assert "harness: model beta: no server at http://127.0.0.1:9/v1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_go_on_stays_on_the_board_as_it_was_stored(
     toy: Toy, capsys: Lines, stub: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

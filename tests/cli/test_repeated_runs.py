@@ -167,6 +167,7 @@ def test_a_changed_model_is_carried_out_also_where_it_is_called_the_same(
         assert not is_shown_again(toy, capsys, model="alpha"), "the server has another one"
 
 
+@pytest.mark.slow
 def test_other_code_and_other_packages_make_another_digest(tmp_path: Path) -> None:
     code, packages = tmp_path / "code", tmp_path / "packages"
     ignored = ignore_patterns("*.pyc", "heads")

@@ -42,6 +42,7 @@ def test_json_output_is_json_and_nothing_else(toy: Toy, capsys: Lines, words: st
     assert json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_every_command_fits_a_screen_and_says_how_much_all_prints(
     toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

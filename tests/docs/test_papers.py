@@ -187,6 +187,7 @@ def test_the_labelled_texts_of_both_tasks_are_placed(
         assert f"{labels} (n=12)" in (place / f"{name}.csv").read_text()
 
 
+@pytest.mark.slow
 def test_ratings_go_out_in_portions_with_what_their_study_shows(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,6 +123,7 @@ def test_the_card_has_the_figures_of_the_probes() -> None:
         assert figures[key] == one(rows, "mean", kind).value
 
 
+@pytest.mark.slow
 def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
     head, encoder, stages = random_head(), CharNgrams(), list[str]()
     scores = head.implicitness(encoder.encode(probe_texts())).tolist()

@@ -144,6 +144,7 @@ def minilm() -> Scorer:
     )
 
 
+@pytest.mark.slow
 def test_a_long_text_is_scored_by_its_beginning_and_flagged(minilm: Scorer) -> None:
     fits, longer, longest = minilm.score(["word " * 254, "word " * 255, "word " * 2000])
 

@@ -116,6 +116,7 @@ async def ran_in_a_loop(code: str) -> dict[str, Any]:
     return ran(code)
 
 
+@pytest.mark.slow
 def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served: Path) -> None:
     first = ran(SNIPPET)
     again = asyncio.run(ran_in_a_loop(SNIPPET))
@@ -436,6 +437,7 @@ def two(folder: Path) -> list[EvaluatedRun]:
     return ph.load_runs()
 
 
+@pytest.mark.slow
 def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
     folder: Path, two: list[EvaluatedRun]
 ) -> None:

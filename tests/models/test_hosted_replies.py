@@ -154,6 +154,7 @@ def test_no_answer_in_time_is_a_failure_that_may_have_been_charged(api: Api) -> 
     assert found.usage == replace(UNCHARGED, unanswered=1)
 
 
+@pytest.mark.slow
 def test_a_passing_fault_is_outlived() -> None:
     with ThreadPoolExecutor() as pool:
         found = dict(zip(APIS, pool.map(outlived, APIS), strict=True))

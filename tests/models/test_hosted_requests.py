@@ -64,6 +64,7 @@ def test_what_is_sent_is_what_was_asked_for(
 LOW = {"sends_temperature": False, "reasoning_effort": "low"}
 
 
+@pytest.mark.slow
 @each(
     ("api", "spec", "changes"),
     [

@@ -67,6 +67,7 @@ def test_a_model_that_computes_elsewhere_gives_the_same_responses(tmp_path: Path
     assert elsewhere.parts > 5
 
 
+@pytest.mark.slow
 def test_vectors_that_are_computed_elsewhere_have_the_same_bytes() -> None:
     here, there, sent = (MiniLM(batch_tokens=100) for _ in range(3))
     elsewhere = Elsewhere(there)

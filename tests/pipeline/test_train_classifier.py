@@ -313,6 +313,7 @@ def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Lines) 
 NAMES = ("", "+echo", "+swap", "+all")
 
 
+@pytest.mark.slow
 def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Lines) -> None:
     words = (*GRID, "grams-svm", "--augment", "none,echo+swap")
     assert with_made.harness(*words) == 0

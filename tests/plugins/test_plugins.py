@@ -62,6 +62,7 @@ def described(site: Path, package: str, points: str) -> None:
     (folder / "entry_points.txt").write_text(points)
 
 
+@pytest.mark.slow
 def test_a_package_adds_a_judge_and_a_model_and_a_run_uses_both(loud: Toy, installed: Path) -> None:
     done = run(loud, installed, "run", "--task", "toy", "--model", "shouter", "--judge", "loud")
 

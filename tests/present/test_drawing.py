@@ -98,6 +98,7 @@ def text_of(svg: bytes) -> str:
     return "\n".join("".join(part.itertext()) for part in ElementTree.fromstring(svg).iter())
 
 
+@pytest.mark.slow
 def test_every_mark_is_drawn_without_flaw_and_names_what_it_shows() -> None:
     figure = every_mark(ODD)
 

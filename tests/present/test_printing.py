@@ -132,6 +132,7 @@ def test_an_alarm_is_coloured_if_colours_are_wanted(
     assert err[0].endswith(": all alike")
 
 
+@pytest.mark.slow
 def test_a_live_line_says_which_run_how_far_how_long_and_at_what_cost() -> None:
     _, err = on_terminal("-c", PROGRESS, columns=100)
 
@@ -156,6 +157,7 @@ def test_without_a_terminal_a_stage_has_a_plain_line_at_its_ends(
     ]
 
 
+@pytest.mark.slow
 def test_a_run_on_a_terminal_names_its_models_and_steps_and_leaves_no_line(toy: Toy) -> None:
     given = ("--home", str(toy.home), "--results", str(toy.results))
     models = ("--task", "toy", "--model", "oracle,literal")

@@ -9,7 +9,7 @@ from harness.storage.bundle import limited
 
 
 def spin() -> None:
-    with limited("x.zip", most_seconds=1):
+    with limited("x.zip", most_seconds=0):
         while True:
             pass
 
@@ -20,7 +20,7 @@ def fill() -> bytearray:
 
 
 def test_a_loop_without_end_is_refused() -> None:
-    with pytest.raises(StoreError, match=r"x\.zip: took more than 1 s of CPU"):
+    with pytest.raises(StoreError, match=r"x\.zip: took more than 0 s of CPU"):
         spin()
 
 

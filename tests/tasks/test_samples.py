@@ -215,6 +215,7 @@ def test_both_answers_are_as_frequent_as_long_and_as_marked() -> None:
     assert [text for said in replies.values() for text in said if ANSWER.search(text)] == []
 
 
+@pytest.mark.slow
 @each("fields", [("response",), ("utterance",), ("utterance", "response")])
 def test_words_alone_do_not_give_the_answer(fields: tuple[str, ...]) -> None:
     samples = held("ludwig")

@@ -124,6 +124,7 @@ except SpecError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

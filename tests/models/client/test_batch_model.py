@@ -279,6 +279,7 @@ def test_a_batch_that_is_gone_is_an_error_that_names_its_file(
     assert not failures(bench.answers(ASKED))
 
 
+@pytest.mark.slow
 def test_a_server_without_batches_is_reported_with_the_remedy(bench: Bench) -> None:
     bench.stub.batches.faults = {f"POST {path}": ["404"] for path in (bench.path, "/v1/files")}
 

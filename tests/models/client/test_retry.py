@@ -136,6 +136,7 @@ def test_a_server_that_never_answers_is_reported(caplog: pytest.LogCaptureFixtur
     assert "8 calls in a row got no reply, the last: no answer within 0.01 s" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_time_in_the_queue_is_no_part_of_the_total() -> None:
     """The second waits 0.6 s for its place, then takes 0.6 s in two attempts."""
 

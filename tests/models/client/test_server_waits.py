@@ -40,6 +40,7 @@ def test_a_server_that_only_fails_ends_the_run_soon() -> None:
         assert server.stats()["requests"] < 40
 
 
+@pytest.mark.slow
 def test_fewer_calls_are_in_flight_after_a_server_rejected_many() -> None:
     in_flight: dict[int, int] = {}
 

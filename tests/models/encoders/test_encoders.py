@@ -17,6 +17,8 @@ from harness.models.encoders.encoders import (
 )
 from harness.specs.implicitness import MiniLMSpec
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["Could you close the window?", "", "It is cold.", "Könnten Sie das Fenster schließen?"]
 
 
@@ -64,7 +66,6 @@ def test_ngram_columns_are_the_same_on_every_machine() -> None:
 # --- the packaged model ---
 
 
-@pytest.mark.slow
 def test_minilm_agrees_with_sentence_transformers(minilm: MiniLM) -> None:
     # Values of sentence-transformers 6.2.0, SentenceTransformer(folder).encode on the CPU.
     pairs = {
@@ -137,7 +138,6 @@ def sentences(folder: Path) -> SentenceTransformers:
     return SentenceTransformers(str(folder))
 
 
-@pytest.mark.slow
 def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_model_it_holds(
     sentences: SentenceTransformers, minilm: MiniLM
 ) -> None:
@@ -176,7 +176,6 @@ def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_pat
         SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])
 
 
-@pytest.mark.slow
 def test_the_same_weights_are_the_same_encoder_wherever_they_lie(
     folder: Path, tmp_path: Path
 ) -> None:

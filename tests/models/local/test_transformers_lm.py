@@ -59,6 +59,7 @@ def answers(model: TransformersModel, requests: Iterable[Request]) -> dict[str, 
     return {response.key: response for response in model.answer(requests)}
 
 
+@pytest.mark.slow
 def test_order_and_batch_size_do_not_change_an_answer(
     tiny: TransformersModel, folder: Path
 ) -> None:
