@@ -145,6 +145,13 @@ def test_an_answer_says_how_it_ended(lasting: tuple[Api, dict[str, Response]]) -
     assert {fault: found[fault].stop for fault in ENDS[api]} == ENDS[api]
 
 
+def test_a_blank_that_was_written_is_an_answer_though_it_was_cut() -> None:
+    with StubServer(Script(replies={"": ("\n",)}, faults={"": ("length",)})) as stub:
+        [response] = hosted("chat", stub.url).answer([request("x")])
+
+    assert (response.texts, response.stop) == (("\n",), "length")
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_no_answer_in_time_is_a_failure_that_may_have_been_charged(api: Api) -> None:
     found = met(api, ["late"], attempts=1, timeout_s=0.1)["late"]

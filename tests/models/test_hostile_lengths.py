@@ -83,6 +83,15 @@ def test_an_answer_of_more_characters_than_its_tokens_can_have_is_not_stored(
     assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (2, 3)
 
 
+def test_a_long_reply_within_the_limits_is_read_and_stored() -> None:
+    padded = json.dumps(CHAT).encode() + b" " * (4 * MIB)
+    long = CHAT | {"choices": [{"message": {"content": "w" * 80_000}}]}
+    body = json.dumps(long).encode()
+
+    assert answered("chat", padded, {}).texts == ("An answer.",)
+    assert answered("chat", body, {}, decoding=Decoding(max_tokens=1000)).texts == ("w" * 80_000,)
+
+
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_results_of_a_batch_beyond_their_limit_end_in_one_message(

@@ -166,9 +166,7 @@ def test_the_line_is_that_of_scikit_learn() -> None:
         ),  # a threshold parts them: no end to the slope
     ],
 )
-def test_where_there_is_no_line_none_is_made_up(
-    x: list[float], y: list[float], why: NoValue
-) -> None:
+def test_where_there_is_no_line_none_is_made(x: list[float], y: list[float], why: NoValue) -> None:
     places, outcomes = np.array(x, dtype=float), np.array(y, dtype=float)
 
     found = trend(places, outcomes, alone(len(x)))
@@ -242,19 +240,3 @@ def test_a_confidence_on_a_border_belongs_to_the_lower_bin(tenth: int) -> None:
 
 def test_without_choices_there_is_no_error() -> None:
     assert calibration_error([], []) is None
-
-
-@pytest.mark.parametrize(
-    ("confidences", "credits", "fact"),
-    [
-        ([0.5], [], "1 confidences for 0 credits"),
-        ([1.5], [1.0], "not at 1.5"),
-        ([-0.1], [1.0], "not at -0.1"),
-        ([float("nan")], [1.0], "not at nan"),
-    ],
-)
-def test_what_is_no_confidence_is_refused(
-    confidences: list[float], credits: list[float], fact: str
-) -> None:
-    with pytest.raises(ValueError, match=fact):
-        calibration_error(confidences, credits)

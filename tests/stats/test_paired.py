@@ -106,6 +106,12 @@ def test_a_cluster_is_flipped_whole() -> None:
     assert sign_flip_test(differences, alone(6), seed="0").p == 2 / 64
 
 
+def test_drawn_flips_never_give_a_p_of_zero_and_are_near_the_exact_one() -> None:
+    assert sign_flip_test([1.0] * 40, alone(40), seed="0", draws=99).p == 0.01
+    found = sign_flip_test([1.0] * 20 + [-1.0] * 8, alone(28), seed="0", draws=20_000).p
+    assert found == pytest.approx(stats.binomtest(8, 28).pvalue, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("differences", "p"), [([], None), ([0.0, 0.0], 1.0), ([0.1, 0.2, -0.3], 1.0)]
 )

@@ -1,5 +1,6 @@
 """What was paid for stays: through kills, full disks, damage and company."""
 
+import json
 import logging
 import os
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.each import each
 from support.sketches import HOSTILE, failure, reply, request
 
 from harness.core import Request, Response
@@ -90,9 +92,7 @@ def test_what_is_added_is_found(tmp_path: Path, answer: Response) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_text_is_stored_and_reads_back_equal_everywhere(
-    tmp_path: Path, text: str
-) -> None:
+def test_a_hostile_text_is_stored_and_read_back_equal_everywhere(tmp_path: Path, text: str) -> None:
     asked = request()
 
     stored(tmp_path, (asked, reply(asked, text)))
@@ -133,13 +133,15 @@ def test_readers_take_the_union_of_all_segments(tmp_path: Path) -> None:
 def test_a_record_says_what_was_asked_and_when_and_is_found_by_its_key(tmp_path: Path) -> None:
     asked, before = request(), time.time()
 
-    segment = stored(tmp_path, (asked, reply(asked)))
+    segment = stored(tmp_path / "calls", (asked, reply(asked)))
+    (tmp_path / "other").touch()
 
     record = msgspec.json.decode(segment.read_bytes())
     assert list(record) == ["key", "request", "response", "time"]
     assert (record["key"], record["request"]["sample_id"]) == (asked.key, asked.sample_id)
     assert before <= record["time"] <= time.time()
-    assert Ledger(tmp_path).asked([asked.key, "0" * 64]) == {asked.key: asked}
+    assert Ledger(tmp_path / "calls").asked([asked.key, "0" * 64]) == {asked.key: asked}
+    assert segment.stat().st_mode == (tmp_path / "other").stat().st_mode, "others may read it"
 
 
 def test_a_torn_last_line_costs_its_own_call_only(
@@ -330,9 +332,7 @@ def test_a_file_where_the_folder_should_be_is_the_users_to_mend(tmp_path: Path, 
         acts[act]()
 
 
-def test_a_segment_that_cannot_be_read_is_an_error_and_not_a_call_to_pay_again(
-    tmp_path: Path,
-) -> None:
+def test_a_segment_that_cannot_be_read_is_an_error_and_no_call_to_pay_again(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").mkdir()
 
     with pytest.raises(StoreError, match=r"a\.jsonl: stored calls cannot be read"):
@@ -486,9 +486,7 @@ def test_of_two_processes_that_begin_at_once_one_is_told_of_the_other(tmp_path: 
 
 
 @pytest.mark.parametrize("copies", [["0-copy.jsonl"], ["9-copy.jsonl", "a b.jsonl", "0.jsonl"]])
-def test_a_segment_that_was_copied_under_other_names_counts_once(
-    tmp_path: Path, copies: list[str]
-) -> None:
+def test_a_segment_copied_under_other_names_counts_once(tmp_path: Path, copies: list[str]) -> None:
     asked = request()
     calls = [
         line(asked, replace(failure(asked), usage=Usage(7, 1)), time=1.5),
@@ -538,9 +536,7 @@ def test_a_ledger_that_is_open_finds_what_others_add_and_does_not_find_what_is_r
     assert ledger.find([first.key, later.key]) == {later.key: reply(later)}
 
 
-def test_of_many_calls_those_asked_for_are_found_without_decoding_the_others(
-    tmp_path: Path,
-) -> None:
+def test_of_many_calls_those_asked_for_are_found_without_decoding_others(tmp_path: Path) -> None:
     asked = [request(f"question {number}") for number in range(300)]
     lines = [line(one, reply(one, f"reply {n}"), time=n) for n, one in enumerate(asked)]
     hurt = lines[7].replace(b'"texts":["reply 7"]', b'"texts":[]')  # whole JSON, and no response
@@ -554,6 +550,22 @@ def test_of_many_calls_those_asked_for_are_found_without_decoding_the_others(
     }
     with pytest.raises(StoreError, match=r"a\.jsonl:8: damaged record"):
         ledger.find([asked[7].key])
+
+
+@each("absurd", [{"prompt_tokens": -9}, {"cost_usd": -9}, {"completion_tokens": int("9" * 30)}, {}])
+def test_what_earlier_versions_took_is_read_as_unknown_usage_or_no_vector(
+    tmp_path: Path, absurd: dict[str, int]
+) -> None:
+    usage = {"prompt_tokens": 2, "completion_tokens": 3, "cost_usd": 4.0} | absurd
+    for key, value in (("texts", ["Yes."]), ("vectors", [[1e200, 1e200]])):
+        held = {"key": key, "time": 1.0, "response": {"key": key, key: value, "usage": usage}}
+        (tmp_path / f"{key}.jsonl").write_text(json.dumps(held) + "\n")
+
+    found = Ledger(tmp_path).find(["texts", "vectors"])
+    told, useless = found["texts"].usage, found["vectors"].failure
+    assert {name for name in usage if getattr(told, name) is None} == absurd.keys()
+    assert useless is not None
+    assert "the vector that was stored is not finite" in useless.message
 
 
 REFUSALS = [

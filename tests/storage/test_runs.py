@@ -101,9 +101,11 @@ def test_a_damaged_run_names_the_place_and_the_remedy(
 def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     write_whole(tmp_path / "new" / "scores.csv", b"a long first table\n")
     write_whole(tmp_path / "new" / "scores.csv", b"short\n")
+    (tmp_path / "other").touch()
 
     [path] = (tmp_path / "new").iterdir()
     assert path.read_bytes() == b"short\n"
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode, "others may read it"
 
 
 def test_the_old_file_stays_where_writing_fails(tmp_path: Path) -> None:
@@ -270,9 +272,7 @@ def test_names_come_back_whatever_they_hold(tmp_path: Path, name: str) -> None:
         ("near,accuracy,0.5,0.25,0.75,4", "near"),
     ],
 )
-def test_a_damaged_table_is_an_error_naming_the_file(
-    tmp_path: Path, damage: tuple[str, str]
-) -> None:
+def test_a_damaged_table_is_an_error_naming_a_file(tmp_path: Path, damage: tuple[str, str]) -> None:
     path = tmp_path / "scores.csv"
     path.write_text(table_text([scored()]).replace(*damage), "utf-8")
 

@@ -263,9 +263,7 @@ def test_choices_are_refused_before_anything_is_handed_in(bench: Bench, mode: Mo
 
 
 @pytest.mark.parametrize("is_collected", [True, False])
-def test_a_batch_that_is_gone_is_an_error_that_names_its_file(
-    bench: Bench, is_collected: bool
-) -> None:
+def test_a_batch_that_is_gone_is_an_error_naming_its_file(bench: Bench, is_collected: bool) -> None:
     killed_while_waiting(bench)
     if is_collected:
         bench.answers(ASKED)
@@ -301,6 +299,15 @@ def test_a_batch_that_is_refused_leaves_nothing_behind(bench: Bench, status: str
 def test_a_passing_fault_while_waiting_is_outlived(bench: Bench, fault: str) -> None:
     bench.stub.batches.faults = {f"GET {bench.path}/batch_1": [fault, fault]}
 
+    assert not failures(bench.answers(ASKED))
+    assert bench.submitted == [KEYS]
+
+
+def test_a_lasting_fault_while_waiting_leaves_what_was_handed_in(bench: Bench) -> None:
+    bench.stub.batches.faults = {f"GET {bench.path}/batch_1": ["500"] * 3}
+
+    with pytest.raises(ModelError, match="the same command collects it"):
+        bench.answers(ASKED)
     assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
 
@@ -362,9 +369,7 @@ def test_a_damaged_record_is_named_with_the_remedy(tmp_path: Path, content: str)
         BatchFiles(tmp_path).read()
 
 
-def test_a_record_that_cannot_be_written_is_reported_before_anything_is_paid(
-    tmp_path: Path,
-) -> None:
+def test_a_record_that_cannot_be_written_is_told_before_anything_is_paid(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StoreError, match="cannot be written"):

@@ -49,9 +49,7 @@ def test_a_stored_answer_says_what_it_cost(tmp_path: Path) -> None:
     assert {response.usage.cost_usd for response in found.values()} == {2.0}
 
 
-def test_what_got_no_reply_is_distinguished_also_where_it_is_not_asked_again(
-    tmp_path: Path,
-) -> None:
+def test_what_got_no_reply_is_told_apart_also_where_it_is_not_asked_again(tmp_path: Path) -> None:
     told: list[tuple[object, ...]] = []
     asked: tuple[tuple[int, Retry], ...] = ((2, "failed"), (3, "none"))
     for count, retry in asked:
@@ -95,9 +93,7 @@ def test_an_error_of_a_model_names_the_model_once(tmp_path: Path, error: str, to
     assert str(caught.value) == told
 
 
-def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raised(
-    tmp_path: Path,
-) -> None:
+def test_a_budget_used_up_keeps_what_was_answered_and_goes_on_when_raised(tmp_path: Path) -> None:
     with (
         desk(tmp_path, CallPolicy(budget=Budget(24))) as at,
         pytest.raises(BudgetReached) as caught,
@@ -111,9 +107,7 @@ def test_a_budget_that_is_used_up_keeps_what_was_answered_and_goes_on_when_raise
         assert len(at.answer(requests(), stage="answers")) == 4
 
 
-def test_what_failed_before_counts_with_its_most_and_what_is_asked_again_with_it(
-    tmp_path: Path,
-) -> None:
+def test_what_failed_counts_with_its_most_and_what_is_asked_again_with_it(tmp_path: Path) -> None:
     with desk(tmp_path, reply=lost) as at:
         at.answer(requests(2), stage="answers")
 
@@ -170,6 +164,15 @@ def test_what_was_asked_for_again_counts_each_time_that_it_was_paid(tmp_path: Pa
     # Four answers and eight refusals at 2 each.
     assert budget.spent_usd == 24.0
     assert [part.cost_usd for part in found[requests()[0].key].usage.with_superseded] == [2.0] * 3
+
+
+def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> None:
+    budget = Budget(100)
+    for price, terms in ((None, CallPolicy()), (DOLLAR, CallPolicy(budget=budget))):
+        with desk(tmp_path, terms, price=price) as at:
+            at.answer(requests(), stage="answers")
+
+    assert budget.spent_usd == 8.0
 
 
 def test_a_batch_whose_price_is_not_known_counts_alike_when_it_ends_and_when_it_is_stored(
