@@ -40,8 +40,6 @@ def test_charges_add_up_and_what_one_does_not_tell_the_sum_does_not(
         ),
     ],
 )
-def test_a_charge_says_how_many_calls_broke_off_only_where_some_did(
-    usage: Usage, line: str
-) -> None:
+def test_a_charge_says_how_many_calls_broke_off_only_where_any_did(usage: Usage, line: str) -> None:
     assert msgspec.json.encode(usage).decode() == line
     assert msgspec.json.decode(line, type=Usage) == usage

@@ -133,9 +133,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(
 
 
 @pytest.mark.parametrize("name", ["HuggingFaceTB/SmolLM2-135M", "/data/my checkpoint/"])
-def test_a_checkpoint_that_has_no_file_is_answered_with_the_file_to_write(
-    toy: Toy, name: str
-) -> None:
+def test_a_checkpoint_without_a_file_is_answered_with_a_file_to_write(toy: Toy, name: str) -> None:
     with pytest.raises(SpecError) as caught:
         toy.space().registry.load("configs/models", name)
 

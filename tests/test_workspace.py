@@ -54,9 +54,7 @@ def test_a_source_that_can_be_fetched_is_named_in_the_warning(
     assert "`harness data fetch intent_resolution`" in caplog.text
 
 
-def test_a_data_folder_is_read_without_a_warning(
-    toy: Toy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_data_folder_is_read_without_warning(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
     space = data_folder(toy, "\n".join(lines(3)))
 
     samples, entry = space.samples(space.registry.load("tasks", "toy").data)
@@ -92,9 +90,7 @@ def test_a_released_file_that_was_changed_is_told_of_once(
 
 
 @pytest.mark.parametrize("is_sample", [True, False])
-def test_choice_samples_are_made_of_a_sample_set_as_of_released_data(
-    toy: Toy, is_sample: bool
-) -> None:
+def test_choices_are_made_of_a_sample_set_as_of_released_data(toy: Toy, is_sample: bool) -> None:
     space = toy.space() if is_sample else data_folder(toy, "\n".join(lines()))
     spec = space.registry.load("tasks", "toy").data
     derived = structs.replace(
@@ -149,9 +145,7 @@ def test_data_that_is_no_sample_set_is_refused(toy: Toy, content: str, fact: str
         space.samples(space.registry.load("tasks", "toy").data)
 
 
-def test_a_data_folder_without_the_source_is_refused_with_the_remedy(
-    toy: Toy, tmp_path: Path
-) -> None:
+def test_a_data_folder_without_a_source_is_refused_with_a_remedy(toy: Toy, tmp_path: Path) -> None:
     space = replace(toy.space(), data=tmp_path)
 
     with pytest.raises(DataError, match="no folder 'toys' in it; name a folder that has one"):

@@ -310,9 +310,7 @@ HALVES = ((0.0, 0.5, 1.0), (0.5, 0.5, 1.0), (1.0, 0.0, 0.5), (0.0, 0.0, 0.5))
 
 
 @pytest.mark.parametrize("judge", [HALVES, tuple(tuple(v * 0.7 for v in one) for one in HALVES)])
-def test_shares_and_cosines_are_not_compared_with_ratings_as_if_they_were_ratings(
-    judge: Table,
-) -> None:
+def test_shares_and_cosines_are_not_compared_with_ratings_as_if_ratings(judge: Table) -> None:
     found = rows(panel(own=judge, near=NEAR))
 
     for name in OF_VALUES:

@@ -125,9 +125,7 @@ def test_no_or_equal_runs_make_an_empty_table_or_each_score_once(tmp_path: Path)
 
 
 @pytest.mark.parametrize("order", [("small", "large"), ("large", "small")])
-def test_of_two_holders_of_one_score_the_fuller_wins(
-    tmp_path: Path, order: tuple[str, ...]
-) -> None:
+def test_of_two_holders_of_a_score_the_fuller_wins(tmp_path: Path, order: tuple[str, ...]) -> None:
     held = {"small": scored("a", 0.2, n=5), "large": scored("a", 0.8, n=9)}
 
     found = collect(run(tmp_path, name, held[name]) for name in order)
@@ -269,16 +267,12 @@ def shares(finding: str, right: float, *, count: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [10, 20, 56])
 @pytest.mark.parametrize("right", [0.8, 0.9])
-def test_a_judge_that_tells_the_controls_apart_is_not_called_unfit(
-    right: float, count: int
-) -> None:
+def test_a_judge_that_tells_controls_apart_is_not_called_unfit(right: float, count: int) -> None:
     assert shares(UNFIT, right, count=count) + shares(WEAK, right, count=count) <= 0.05
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [10, 20, 56])
-def test_a_judge_that_flips_a_coin_is_never_fit_and_unfit_where_the_items_suffice(
-    count: int,
-) -> None:
+def test_a_judge_that_flips_a_coin_is_never_fit_and_unfit_where_items_suffice(count: int) -> None:
     assert shares(FIT, 0.5, count=count) == 0
     assert count < 56 or shares(UNFIT, 0.5, count=count) >= 0.9

@@ -87,9 +87,7 @@ def test_one_place_chosen_nine_times_in_ten_is_told_of(
 
 
 @each(("alike", "share"), [(0, None), (1, None), (2, 0.05), (4, 0.1), (40, 1.0)])
-def test_scores_that_are_all_alike_one_time_in_twenty_are_told_of(
-    alike: int, share: float | None
-) -> None:
+def test_scores_all_alike_one_time_in_twenty_are_told_of(alike: int, share: float | None) -> None:
     found = told(rows([1, 2] * 20, alike=alike))
 
     assert [alike_in(alarm) for alarm in found] == ([share] if share else [])

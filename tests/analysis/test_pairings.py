@@ -117,9 +117,7 @@ def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
         (replace(SMALL, kind="vllm", identity="v@1"), "small is not the same in both"),
     ],
 )
-def test_knowing_by_one_model_and_acting_by_another_is_told(
-    model: ModelEntry, message: str
-) -> None:
+def test_knowing_by_a_model_and_acting_by_another_is_told(model: ModelEntry, message: str) -> None:
     found = between(CHOICES, stored(words_task(), LEVELS, model=model))
 
     assert message in found[1][0]

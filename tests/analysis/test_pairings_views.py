@@ -66,9 +66,7 @@ def test_a_pool_reads_a_sample_by_its_probability_over_the_orders(
 
 
 @pytest.mark.parametrize(("letters", "value"), [("11", 1.0), ("00", 0.0), ("10", 0.5)])
-def test_a_pool_without_probabilities_takes_the_mean_of_its_verdicts(
-    letters: str, value: float
-) -> None:
+def test_a_pool_without_probabilities_takes_its_verdicts_mean(letters: str, value: float) -> None:
     run = chosen([[0.9 if letter == "1" else 0.1] for letter in letters])
     plain = [
         replace(row, verdicts={"gold": replace(row.verdicts["gold"], shares=())})

@@ -85,9 +85,7 @@ def drop_an_implication(path: Path) -> None:
 
 
 @pytest.mark.parametrize("tamper", [truncate, drop_an_implication])
-def test_a_file_that_was_tampered_with_differs(
-    tmp_path: Path, tamper: Callable[[Path], None]
-) -> None:
+def test_a_file_tampered_with_differs(tmp_path: Path, tamper: Callable[[Path], None]) -> None:
     write_dialogues(tmp_path)
     tamper(tmp_path / "data.json")
 

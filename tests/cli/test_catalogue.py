@@ -88,9 +88,7 @@ def test_an_unknown_name_brings_no_list_of_all(
         ("claude-3-sonnet", ["anthropic"]),
     ],
 )
-def test_a_model_is_listed_by_its_kind(
-    toy: Toy, capsys: Lines, name: str, words: list[str]
-) -> None:
+def test_models_are_listed_by_kind(toy: Toy, capsys: Lines, name: str, words: list[str]) -> None:
     toy.main("list", "models", name.partition("-")[0])
 
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == [name]]

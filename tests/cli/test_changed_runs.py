@@ -223,9 +223,7 @@ def test_whole_scores_stand_where_verdicts_were_edited(
     assert capsys.readouterr().err.count("verdicts.parquet: changed since") == 1
 
 
-def test_no_table_is_believed_without_the_sums_of_a_run(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
+def test_no_table_is_believed_without_sums_of_a_run(toy: Toy, judged: Path, capsys: Lines) -> None:
     toy.run(model="literal")
     (judged / SUMS).unlink()
     damage(judged, "scores")

@@ -220,9 +220,7 @@ def paid(segments: Iterable[Path]) -> float:
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
 
 
-def test_a_merge_that_misses_calls_writes_nothing(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_merge_missing_calls_writes_nothing(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.run("--shard", "1/3", "--variant", "base", model="alpha")
     toy.run("--shard", "3/3", "--variant", "base", model="alpha")
     capsys.readouterr()

@@ -48,9 +48,7 @@ def cells(text: str, column: str) -> list[str]:
     return [row[column] for row in csv.DictReader(io.StringIO(text, newline=""))]
 
 
-def test_scores_go_to_stdout_beside_every_column_and_the_summary_to_stderr(
-    home: Toy, capfd: Lines
-) -> None:
+def test_scores_and_columns_go_to_stdout_and_the_summary_to_stderr(home: Toy, capfd: Lines) -> None:
     assert impscore(home, "score", "texts.csv", "--column", "text") == 1
 
     out, err = capfd.readouterr()
@@ -146,9 +144,7 @@ def test_a_mistake_is_told_before_anything_is_encoded(
 
 
 @pytest.mark.parametrize("spelling", ["texts.csv", "configs/../texts.csv", "link.csv"])
-def test_the_file_that_is_read_is_never_written_over(
-    spelling: str, home: Toy, capfd: Lines
-) -> None:
+def test_a_file_that_is_read_is_never_written_over(spelling: str, home: Toy, capfd: Lines) -> None:
     (home.home / "link.csv").symlink_to(home.home / "texts.csv")
     before = (home.home / "texts.csv").read_bytes()
 

@@ -246,9 +246,7 @@ def test_halves_of_a_study_are_told_apart_by_who_ranked_what(graded: Path, capsy
     assert found["ann"]["part"] == found["bob"]["part"] != found["cyd"]["part"]
 
 
-def test_a_set_ranked_in_part_is_missing_and_a_stranger_is_refused(
-    graded: Path, capsys: Lines
-) -> None:
+def test_a_set_ranked_in_part_is_missing_and_strangers_refused(graded: Path, capsys: Lines) -> None:
     path = graded.parent / "some.csv"
     rated(path, ["ann,cold,1,1", "ann,cold,2,2", "ann,late,1,1"])
     assert beside(capsys, "some.csv")["ann"]["missing"] == 2

@@ -46,9 +46,7 @@ def overall(toy: Toy) -> dict[str, ScoreRow]:
     }
 
 
-def test_a_run_tells_what_its_answers_and_its_judge_cost(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_run_tells_what_answers_and_judge_cost(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.run(*JUDGED, model="alpha")
 
     answers, replies = sum(stored(toy, "alpha")), sum(stored(toy, "umpire"))
@@ -90,9 +88,7 @@ def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
     assert {row.cost_usd for row in overall(toy).values()} == {None}
 
 
-def test_calls_that_were_refused_by_a_status_cost_nothing(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_calls_refused_by_a_status_cost_nothing(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = replace(stub.script, faults={"": ("400",)})
     toy.run("--variant", "base", model="alpha")
 
@@ -138,9 +134,7 @@ def test_a_budget_counts_what_is_stored_of_every_model_before_the_first_asks(
     assert stub.stats()["requests"] == requests
 
 
-def test_a_budget_counts_what_every_judge_was_told_before_the_first_asks(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_budget_counts_what_judges_were_told_before_any_asks(toy: Toy, stub: StubServer) -> None:
     for name in ("aside", "choice"):
         toy.write(f"configs/judges/{name}.yaml", FILES["configs/judges/choice.yaml"])
     toy.edit("configs/judges/aside.yaml", "max_tokens: 4", "max_tokens: 5")

@@ -169,9 +169,7 @@ def test_answers_that_are_equal_at_two_temperatures_are_rated_once(ran: Toy, cap
     assert "raters: s (24)" in told.out
 
 
-def test_decodings_and_fields_are_named_in_the_order_of_plan_and_data(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_decodings_and_fields_are_named_in_order_of_plan_and_data(toy: Toy, capsys: Lines) -> None:
     toy.edit("tasks/toy.yaml", "temperature: 0,", "temperature: 0.7,")
     samples = toy.home / "tasks/samples/toy.jsonl"
     samples.write_text(samples.read_text("utf-8").replace('."}', '.", "aside": "so"}'), "utf-8")

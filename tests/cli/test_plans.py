@@ -49,9 +49,7 @@ def cost(toy: Toy) -> float:
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
 
 
-def test_a_plan_runs_every_model_on_every_task_and_ranks_them_together(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_a_plan_runs_every_model_on_every_task_and_ranks_them_all(toy: Toy, capsys: Lines) -> None:
     assert plan(toy) == 0
 
     # `literal` is no control of quiz, which has a run for each seed
@@ -136,9 +134,7 @@ def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: Stu
 
 
 @pytest.mark.slow
-def test_a_plan_stopped_and_repeated_ends_in_the_bytes_of_one_run(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_plan_stopped_and_repeated_ends_in_bytes_of_one_run(toy: Toy, stub: StubServer) -> None:
     for usd in ("0.0012", "9"):
         code = plan(toy, text=PAID.replace("{usd}", usd))
     paid, made = cost(toy), toy.bytes()
@@ -301,9 +297,7 @@ def test_a_task_of_a_plan_may_have_its_own_models_limit_and_seeds(toy: Toy) -> N
     ]
 
 
-def test_the_budget_of_the_command_replaces_the_plans(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_commands_budget_replaces_the_plans(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     assert plan(toy, "--budget", "0", text=PAID.replace("{usd}", "9")) == 130
     assert "above --budget 0" in capsys.readouterr().err
     assert (cost(toy), Budget(0).spent_usd) == (0, 0)

@@ -75,9 +75,7 @@ def test_samples_of_our_own_format_have_their_fields_and_references_as_columns(
     assert [(row["label"], row["n"]) for row in rows] == [("all", 2), ("a", 1), ("b", 1)]
 
 
-def test_without_a_folder_the_tables_are_printed_and_nothing_is_written(
-    home: Path, capsys: Lines
-) -> None:
+def test_without_a_folder_tables_are_printed_and_nothing_written(home: Path, capsys: Lines) -> None:
     (home / "in.csv").write_text("text,fields,group,references\nTea.,a,b,c\n", "utf-8")
 
     assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json"]) == 0

@@ -87,9 +87,7 @@ def again(toy: Toy, path: Path, capsys: Lines) -> bool:
     return "answers of constant-no" not in capsys.readouterr().err
 
 
-def test_data_that_was_moved_is_found_where_the_repeat_had_it(
-    mine: tuple[Toy, Path], capsys: Lines
-) -> None:
+def test_moved_data_is_found_where_the_repeat_had_it(mine: tuple[Toy, Path], capsys: Lines) -> None:
     toy, path = mine
     (toy.folder / "moved").mkdir()
     path.rename(moved := toy.folder / "moved/mine.csv")
@@ -170,9 +168,7 @@ def test_options_that_need_one_another_are_told(mine: tuple[Toy, Path], capsys: 
     assert "give one of the two" in capsys.readouterr().err
 
 
-def test_why_nothing_is_flagged_is_told_only_where_nothing_is(
-    mine: tuple[Toy, Path], capsys: Lines
-) -> None:
+def test_why_nothing_is_flagged_is_told_there_alone(mine: tuple[Toy, Path], capsys: Lines) -> None:
     toy, _ = mine  # the control gives every text the same probability
 
     assert command(toy, "rates", "--fpr", "0.1") == 0

@@ -115,9 +115,7 @@ def test_failed_calls_of_models_and_judges_are_asked_again_by_every_repeat(
     assert stub.stats()["requests"] > before
 
 
-def test_calls_that_a_later_run_adds_change_no_run_that_has_all_of_its_own(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_calls_a_later_run_adds_change_no_run_that_has_all_its_own(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
     toy.run()  # adds the calls of the other variant
 

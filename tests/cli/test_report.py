@@ -71,9 +71,7 @@ def asked(
     return found
 
 
-def test_the_server_listens_on_loopback_answers_three_addresses_and_only_reads(
-    server: PageServer,
-) -> None:
+def test_a_server_listens_on_loopback_at_three_addresses_and_only_reads(server: PageServer) -> None:
     assert server.server_address[0] == "127.0.0.1"
     assert asked(server, "/")[0] == 200
     for path in ("/runs/", "/../", "/data/", "/calls", "/favicon.ico", "/state?x"):
@@ -98,9 +96,7 @@ def test_a_page_of_another_site_gets_nothing(server: PageServer) -> None:
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
-def test_a_run_that_ends_while_the_page_is_open_shows_up(
-    server: PageServer, tmp_path: Path
-) -> None:
+def test_a_run_that_ends_while_a_page_is_open_shows_up(server: PageServer, tmp_path: Path) -> None:
     before = json.loads(asked(server, "/state")[2])
 
     write_runs(tmp_path, Sketch(samples=6, models=(("alpha", 0.9),), has_choices=False))
@@ -122,17 +118,13 @@ def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path:
     assert str(tmp_path) not in body.decode()
 
 
-def test_a_port_that_cannot_be_had_is_named(
-    server: PageServer, tmp_path: Path, capsys: Lines
-) -> None:
+def test_a_port_not_to_be_had_is_named(server: PageServer, tmp_path: Path, capsys: Lines) -> None:
     for port in (server.server_port, 70000):
         assert main(["report", "--serve", "--port", str(port), "--results", str(tmp_path)]) == 2
         assert f"port {port}: " in capsys.readouterr().err
 
 
-def test_the_page_and_the_exports_show_the_prompts_that_the_ledger_has(
-    toy: Toy, tmp_path: Path
-) -> None:
+def test_page_and_exports_show_the_prompts_that_the_ledger_has(toy: Toy, tmp_path: Path) -> None:
     toy.run("--variant", "base")
     out = tmp_path / "x.json"
 

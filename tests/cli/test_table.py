@@ -45,9 +45,7 @@ def test_a_plain_table_is_printed(results: Path, capsys: Lines) -> None:
     assert "Task toy" in out
 
 
-def test_a_layout_of_one_s_own_is_read_by_its_path(
-    results: Path, tmp_path: Path, capsys: Lines
-) -> None:
+def test_a_layout_of_ones_own_is_read_by_path(results: Path, tmp_path: Path, capsys: Lines) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text(OWN)
 

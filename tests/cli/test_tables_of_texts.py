@@ -118,9 +118,7 @@ def test_what_cannot_be_split_is_said(
 
 @pytest.mark.slow
 @needs_data
-def test_the_released_split_shares_texts_and_ours_shares_none(
-    tmp_path: Path, capsys: Lines
-) -> None:
+def test_the_released_split_shares_texts_and_ours_none(tmp_path: Path, capsys: Lines) -> None:
     from pyarrow import compute, parquet
 
     folder = Path(DATA or ".") / "ishate"

@@ -28,9 +28,7 @@ def test_a_file_in_the_place_of_a_folder_of_runs_is_told_before_a_call(
     assert path.read_text("utf-8") == "in the way"
 
 
-def test_of_several_models_none_is_asked_where_one_cannot_be_written(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_of_models_none_is_asked_where_one_cannot_be_written(toy: Toy, stub: StubServer) -> None:
     blocked(toy, "runs/toy/beta")
 
     assert toy.run(model="alpha,beta") == 2
@@ -38,9 +36,7 @@ def test_of_several_models_none_is_asked_where_one_cannot_be_written(
     assert stub.stats()["requests"] == 0
 
 
-def test_a_link_that_leads_nowhere_is_told_before_a_call(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_link_to_nowhere_is_told_before_a_call(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.results.mkdir()
     (toy.results / "runs").symlink_to(toy.folder / "nowhere")
 

@@ -66,9 +66,7 @@ def test_a_text_without_a_vector_is_a_missing_item_and_asked_again(
     assert far.run("--variant", "base", "--judge", "far") == 0
 
 
-def test_a_dry_run_counts_each_text_to_embed_once(
-    far: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_dry_run_counts_a_text_to_embed_once(far: Toy, stub: StubServer, capsys: Lines) -> None:
     far.run("--variant", "base", "--judge", "far", "--dry-run", "--json")
 
     told = {part["asker"]: part["calls"] for part in json.loads(capsys.readouterr().out)}

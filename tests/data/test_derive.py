@@ -133,9 +133,7 @@ def test_a_sample_without_two_texts_is_left_out_and_counted(
         ({"join": {"labels": ["utterance"]}}, "`join` makes 'labels', which samples have"),
     ],
 )
-def test_a_name_that_no_sample_has_or_all_have_is_refused(
-    change: dict[str, Any], fact: str
-) -> None:
+def test_a_name_no_sample_has_or_all_have_is_refused(change: dict[str, Any], fact: str) -> None:
     said = {"kind": "references", "right": "meant", "wrong": "said", "labels": LABELS, **change}
     spec = load_spec(said, PairsSpec | ReferenceChoiceSpec, where="t.yaml")
 

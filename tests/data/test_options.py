@@ -34,9 +34,7 @@ def test_an_order_that_a_sample_brings_says_which_choice_is_at_each_place(
     "given",
     [("1", "2"), ("1", "2", "2"), ("0", "1", "2"), ("1", "2", "4"), ("1", "2", "3", "3"), ("a",)],
 )
-def test_an_order_that_is_none_is_refused_with_the_sample_and_the_remedy(
-    given: tuple[str, ...],
-) -> None:
+def test_an_order_that_is_none_is_refused_with_sample_and_remedy(given: tuple[str, ...]) -> None:
     with pytest.raises(
         DataError, match=r"sample s1: order0 is .*, not an order of the places 1 to 3"
     ):

@@ -60,9 +60,7 @@ def test_every_command_is_one_of_the_program(capsys: pytest.CaptureFixture[str])
     assert wrong == []
 
 
-def test_every_figure_that_is_named_is_one_of_the_program(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_figure_named_is_one_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.split()}
 

@@ -37,9 +37,7 @@ def test_a_scorers_value_and_signature_go_with_the_samples() -> None:
     assert label == "d1f3+standin@00112233"
 
 
-def test_texts_without_a_measure_or_beyond_the_bins_are_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_texts_without_a_measure_or_bin_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     found, _ = measured(sample("a", "abcde"), sample("b", ""))
     assert (found[1].references, found[1].flags) == ({}, ("implicitness_empty",))
     assert "1 of 2 texts have no implicitness" in caplog.text
@@ -71,9 +69,7 @@ def test_nothing_is_measured_where_nothing_is_asked_for(spec: ImplicitnessSpec |
     assert measured(held, spec=spec) == ((held,), "d1f3")
 
 
-def test_texts_the_scorer_was_trained_on_are_flagged_and_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_texts_trained_on_are_flagged_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     trained = Standin(seen=frozenset({fingerprint("The kettle boils.")}))
 
     found, _ = measured(sample("a", "the KETTLE boils!"), sample("b", "It rains."), by=trained)

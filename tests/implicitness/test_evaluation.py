@@ -58,9 +58,7 @@ def test_means_are_over_items_and_intervals_over_topics() -> None:
 
 
 @pytest.mark.parametrize("broken", [("0.1", ""), ("0.1", None), ("0.1", 5), ("0.1", "0\0")])
-def test_a_ranking_with_a_flagged_sentence_is_missing_and_no_zero(
-    broken: tuple[object, ...],
-) -> None:
+def test_a_ranking_of_a_flagged_sentence_is_missing_and_no_zero(broken: tuple[object, ...]) -> None:
     items = Items(rankings=(ranking("0.1", "0.2"), ranking(*broken)))
 
     found = evaluate(items, telling_scorer())

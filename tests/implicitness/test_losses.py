@@ -167,9 +167,7 @@ def test_the_best_epoch_by_validation_is_kept() -> None:
 
 
 @pytest.mark.parametrize("constant", [False, True])
-def test_matrices_learned_of_scaled_rows_are_matrices_on_the_rows_themselves(
-    constant: bool,
-) -> None:
+def test_matrices_learned_of_scaled_rows_are_matrices_on_rows_themselves(constant: bool) -> None:
     vectors = planted(1, constant=constant)
     rows, back = scaled(vectors, np.arange(len(vectors)))
     draw = np.random.default_rng(0).standard_normal

@@ -61,9 +61,7 @@ def test_its_card_names_the_pairs_that_ship(card: HeadCard, pairs: list[Training
     assert (card.data, card.data_digest) == ("pairs.jsonl", data_digest(pairs))
 
 
-def test_its_card_has_the_settings_of_its_recipe(
-    head: Head, card: HeadCard, recipe: RecipeSpec
-) -> None:
+def test_its_card_has_its_recipes_settings(head: Head, card: HeadCard, recipe: RecipeSpec) -> None:
     settings = {key: value for key, value in card.settings.items() if key != "kept_epochs"}
 
     assert settings == msgspec.to_builtins(recipe.settings)

@@ -153,9 +153,7 @@ def test_a_first_word_is_read_as_one_within_a_sentence(roberta: Path, tmp_path: 
     assert close(found, known)
 
 
-def test_a_folder_that_the_package_would_take_for_a_t5_is_refused(
-    roberta: Path, tmp_path: Path
-) -> None:
+def test_a_folder_the_package_would_take_for_a_t5_is_refused(roberta: Path, tmp_path: Path) -> None:
     (tmp_path / "at5").symlink_to(roberta)
 
     with pytest.raises(ModelError, match="takes every name with t5 in it for a T5, which this"):
@@ -184,9 +182,7 @@ def test_a_text_of_no_token_has_no_match_and_one_that_shows_nothing_is_empty() -
 
 
 @pytest.mark.parametrize(("over", "share"), [("mean", 0.5), ("max", 1.0)])
-def test_references_count_their_mean_or_their_maximum(
-    roberta: Path, over: str, share: float
-) -> None:
+def test_references_count_their_mean_or_maximum(roberta: Path, over: str, share: float) -> None:
     equal, other = "a red kettle", "she never asks"
     [far] = judge(str(roberta)).read([case(equal, references=[other])])
 

@@ -249,9 +249,7 @@ def test_the_recipe_changes_with_what_changes_a_verdict(changes: dict[str, Any])
         ("gpt4-score-gt-released", "judges/gpt4_score_gt.system.j2"),
     ],
 )
-def test_a_pack_rewords_a_judge_and_changes_its_recipe(
-    tmp_path: Path, name: str, file: str
-) -> None:
+def test_a_pack_rewords_a_judge_and_alters_its_recipe(tmp_path: Path, name: str, file: str) -> None:
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text("REWORDED {{ response | default('') }}")
     reworded = judge(shipped(name), Prompts([tmp_path, HOME / "prompts"]))

@@ -163,9 +163,7 @@ TOLD = json.dumps({"analysis": "caf\u00e9 \ud83d", "score": 4})
         ],
     ],
 )
-def test_a_tool_call_comes_back_as_its_json_or_leaves_the_words(
-    fault: str, said: str, text: str
-) -> None:
+def test_a_tool_call_comes_back_as_json_or_leaves_words(fault: str, said: str, text: str) -> None:
     with StubServer(Script(faults={"": (fault,)}, replies={"": (said,)})) as stub:
         [response] = hosted("anthropic", stub.url).answer([request("Rate.", schema=SCHEMA)])
 

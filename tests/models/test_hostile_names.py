@@ -39,9 +39,7 @@ def test_a_judge_model_with_an_endless_name_leaves_the_leaderboard_readable(
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_a_batch_by_an_endless_name_and_an_endless_end_keeps_neither(
-    kind: Kind, tmp_path: Path
-) -> None:
+def test_a_batch_by_an_endless_name_and_end_keeps_neither(kind: Kind, tmp_path: Path) -> None:
     with HostileServer(with_parts(model=LONG, stop_reason=LONG)) as stub:
         [response] = Bench(kind, stub, tmp_path).answers([asked("words")]).values()
 

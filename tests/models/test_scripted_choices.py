@@ -82,16 +82,12 @@ def test_a_control_chooses_where_its_choice_is_shown(
         ("undecided", "order1", "1"),
     ],
 )
-def test_a_control_writes_its_choice_as_it_is_laid_out(
-    policy: str, variant: str, text: str
-) -> None:
+def test_a_control_writes_a_choice_as_it_is_laid_out(policy: str, variant: str, text: str) -> None:
     assert said(policy, asked(variant=variant, mode=Mode.GENERATE)).texts == (text,)
 
 
 @pytest.mark.parametrize(("policy", "step"), [("undecided", "answer"), ("oracle", "neutral")])
-def test_where_a_control_has_nothing_to_choose_by_all_choices_are_alike(
-    policy: str, step: str
-) -> None:
+def test_where_a_control_has_nothing_to_choose_by_choices_are_alike(policy: str, step: str) -> None:
     scores = said(policy, replace(asked(), step=step)).choice_scores or ()
 
     assert [part.logprob for part in scores] == [0.0] * 3

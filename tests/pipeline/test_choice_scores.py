@@ -111,9 +111,7 @@ def test_confidence_does_not_borrow_the_credit_of_another_normalisation() -> Non
     ("places", "share"),
     [((1, 1, 1, 1), 1.0), ((1, 1, 2, 3), 0.5), ((3, 3, 3, 1), 0.75), ((1, 2, 3), 1 / 3)],
 )
-def test_the_favourite_is_the_place_chosen_most_often(
-    places: tuple[int, ...], share: float
-) -> None:
+def test_the_favourite_is_the_place_chosen_most(places: tuple[int, ...], share: float) -> None:
     found = reads(*((shared(0.5, 0.3, 0.2, place=p), f"order{n}") for n, p in enumerate(places)))
 
     assert whole(found, FAVOURITE) == (share, [True] * len(places))

@@ -72,9 +72,7 @@ def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
         ("umpire", "replies to judge choice are not in the calls ledger"),
     ],
 )
-def test_calls_lost_from_the_ledger_are_told_with_the_remedy(
-    toy: Toy, lost: str, told: str
-) -> None:
+def test_calls_lost_from_a_ledger_are_told_with_the_remedy(toy: Toy, lost: str, told: str) -> None:
     with StubServer(Script(replies={"": ("1",)})) as stub:
         space = toy.space({"HARNESS_SERVER_URL": stub.url})
         done = run.run(space, replace(BASE, judges=("choice",)))
@@ -146,9 +144,7 @@ def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy
     assert verdicts(rows, "near-thought") == {"base": set(), "think": {0.0}}
 
 
-def test_a_judge_of_a_step_can_be_sent_later_and_is_remembered_with_its_step(
-    thoughtful: Toy,
-) -> None:
+def test_a_judge_of_a_step_can_be_sent_later_and_remembered_with_its_step(thoughtful: Toy) -> None:
     space = thoughtful.space()
     first = run.run(space, replace(BOTH, judges=("near",)))
 
@@ -190,9 +186,7 @@ def test_verdicts_on_a_step_are_read_anew_from_that_step(thoughtful: Toy) -> Non
     assert run.read(space, done.folder).changes == ()
 
 
-def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_anything_is_asked(
-    thoughtful: Toy,
-) -> None:
+def test_a_judge_of_a_step_that_no_variant_has_is_refused_before_a_call(thoughtful: Toy) -> None:
     thoughtful.edit("configs/judges/near-thought.yaml", "step: thought", "step: thoughts")
 
     with pytest.raises(SpecError, match=r"near-thought reads step 'thoughts'.*mean thought\?"):

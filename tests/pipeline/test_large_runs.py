@@ -29,9 +29,7 @@ def forget(toy: Toy) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_of_two_chunks_is_in_the_order_of_the_plan_and_is_repeated_and_read_as_it_is(
-    toy: Toy,
-) -> None:
+def test_a_run_of_two_chunks_is_in_plan_order_and_is_repeated_and_read_as_it_is(toy: Toy) -> None:
     with_samples(toy, COUNT)
     assert toy.run("--variant", "base") == 0
     [folder] = toy.runs()

@@ -142,9 +142,7 @@ def test_a_seed_depends_on_its_place_alone(tmp_path: Path) -> None:
     assert len(seeds) == 1
 
 
-def test_a_greedy_answer_has_no_seed_and_a_drawn_one_such_as_every_server_takes(
-    tmp_path: Path,
-) -> None:
+def test_a_greedy_answer_has_no_seed_and_a_drawn_one_such_as_servers_take(tmp_path: Path) -> None:
     greedy, plan = sketches.plan(tmp_path / "greedy"), warm(tmp_path, *map(str, range(100)))
 
     assert [drawn(greedy, cell) for cell in greedy.cells] == [None] * 3

@@ -85,9 +85,7 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
 
 
 @pytest.mark.parametrize("reason", [Reason.UNPARSED, Reason.REFUSED, Reason.TRUNCATED])
-def test_the_words_of_a_model_are_not_told_as_what_went_wrong(
-    tmp_path: Path, reason: Reason
-) -> None:
+def test_words_of_a_model_are_not_told_as_what_went_wrong(tmp_path: Path, reason: Reason) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
 

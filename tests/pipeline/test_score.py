@@ -141,9 +141,7 @@ def test_a_signature_is_the_recipe_in_one_line() -> None:
         ({"version": "0.2.0"}, "v0.2.0"),
     ],
 )
-def test_whatever_changes_a_score_changes_its_signature(
-    changes: dict[str, object], part: str
-) -> None:
+def test_what_changes_a_score_changes_its_signature(changes: dict[str, object], part: str) -> None:
     [plain], [found] = table(rows([1.0])), table(rows([1.0]), **changes)
 
     fields = found.signature.split("|")

@@ -129,9 +129,7 @@ def test_a_pools_signature_covers_the_words_of_all_its_variants() -> None:
     ("verdict", "overall"),
     [(shared(0.1, 0.2, 0.3, 0.4), 3 / 8), (lost(), 1 / 2)],  # of what is behind the value alone
 )
-def test_chance_is_that_of_the_choices_behind_a_value(
-    verdict: VerdictRecord, overall: float
-) -> None:
+def test_chance_is_that_of_choices_behind_a_value(verdict: VerdictRecord, overall: float) -> None:
     pair = replace(sample(("a", "b"), name="s1"), group="two")
     four = replace(sample(("a", "b", "c", "d"), name="s2"), group="four")
     rows = [chosen(shared(0.6, 0.4), "order0", pair), chosen(verdict, "order0", four)]

@@ -84,9 +84,7 @@ def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("step", "cost"), [(None, 0.03), ("thought", 0.01), ("response", 0.03), ("elsewhere", 0.03)]
 )
-def test_a_judge_of_an_earlier_step_rests_on_the_calls_up_to_it(
-    step: str | None, cost: float
-) -> None:
+def test_a_judge_of_an_earlier_step_rests_on_calls_up_to_it(step: str | None, cost: float) -> None:
     one = answered(thought=CENT, response=TWO)
 
     [found] = scored(one, judges=(replace(JUDGE, step=step),))

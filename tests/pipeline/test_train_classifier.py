@@ -275,9 +275,7 @@ def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
         ("ludwig", "ludwig: that task was not made of talk"),
     ],
 )
-def test_texts_that_are_not_of_the_training_are_no_augmentation(
-    toy: Talk, task: str, why: str
-) -> None:
+def test_texts_not_of_the_training_are_no_augmentation(toy: Talk, task: str, why: str) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
 
     with pytest.raises(SpecError, match=why):
@@ -374,9 +372,7 @@ def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
     assert "1 of 3" in capsys.readouterr().out
 
 
-def test_a_grid_on_one_file_is_refused_before_anything_is_trained(
-    with_made: Talk, capsys: Lines
-) -> None:
+def test_a_grid_on_one_file_is_refused_before_training(with_made: Talk, capsys: Lines) -> None:
     with_made.rows("mine.csv", talk(TOPICS))
     [file] = with_made.folder.rglob("mine.csv")
     own = ("--home", str(with_made.folder / "home"), "--results", str(with_made.results))

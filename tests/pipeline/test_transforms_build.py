@@ -128,9 +128,7 @@ def test_a_job_repeated_asks_nothing_and_makes_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "kept"), [("A little.\nyes", 1), ("A little.\nNo.", 0)])
-def test_meanings_are_kept_only_where_they_are_found_close(
-    tmp_path: Path, said: str, kept: int
-) -> None:
+def test_meanings_are_kept_only_where_found_close(tmp_path: Path, said: str, kept: int) -> None:
     built, _ = made(tmp_path, "agreement", MEANINGS, say=lambda _: said)
 
     assert (len(built.finished), built.dropped) == (kept, 1 - kept)

@@ -23,9 +23,7 @@ def golden(**content: Any) -> GoldenSpec:  # noqa: ANN401 - as YAML gives it
     ("printed", "tolerance"),
     [(984, 0.5), ("1.15", 0.005), ("0.510", 0.0005), (".730", 0.0005), ("-0.891", 0.0005)],
 )
-def test_half_a_unit_of_the_last_printed_digit_is_tolerated(
-    printed: Printed, tolerance: float
-) -> None:
+def test_half_a_unit_of_the_last_digit_is_tolerated(printed: Printed, tolerance: float) -> None:
     assert half_unit(printed) == pytest.approx(tolerance)
 
 

@@ -104,8 +104,6 @@ def test_the_command_prints_a_schema(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(capsys.readouterr().out)["title"] == "harness judge"
 
 
-def test_an_unknown_kind_of_file_is_answered_with_the_nearest(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_unknown_kind_of_file_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "schema", "jugde"]) == 2
     assert "no kind of file 'jugde'; did you mean judge" in capsys.readouterr().err

@@ -260,9 +260,7 @@ def test_a_wrong_judge_is_named_with_the_nearest_key(
         ("input_usd: no", "; it is false"),
     ],
 )
-def test_a_wrong_price_is_told_with_its_model_and_value(
-    tmp_path: Path, text: str, words: str
-) -> None:
+def test_a_wrong_price_is_told_with_model_and_value(tmp_path: Path, text: str, words: str) -> None:
     path = written(tmp_path, f"prices:\n  a: {{}}\n  b: {{{text}}}\n")
 
     with pytest.raises(SpecError) as caught:

@@ -33,9 +33,7 @@ MADE = Signature(
         ("minilm-1-5", None),
     ],
 )
-def test_a_way_of_judging_tells_the_scale_of_its_ratings(
-    way: str, scale: tuple[int, int] | None
-) -> None:
+def test_a_way_of_judging_tells_its_ratings_scale(way: str, scale: tuple[int, int] | None) -> None:
     assert JudgeRecipe("own:00", way).scale == scale
 
 
@@ -116,9 +114,7 @@ def names(*signatures: str, sources: Sequence[str] = ()) -> list[str]:
         ({"version": "v9"}, ["small, v0.1.0", "small, v9"]),
     ],
 )
-def test_a_name_says_what_differs_and_nothing_else(
-    other: dict[str, str], expected: list[str]
-) -> None:
+def test_a_name_says_what_differs_alone(other: dict[str, str], expected: list[str]) -> None:
     assert names(signed(), signed(**other)) == expected
 
 

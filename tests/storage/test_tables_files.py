@@ -72,9 +72,7 @@ def test_texts_come_in_as_they_are(layout: FileFormat) -> None:
 
 @each("target", TABLES)
 @each("layout", TABLES)
-def test_rows_go_out_with_all_columns_in_every_layout(
-    layout: FileFormat, target: FileFormat
-) -> None:
+def test_rows_go_out_with_all_columns_in_any_layout(layout: FileFormat, target: FileFormat) -> None:
     table = read_table("file", hard_file(layout), layout)
 
     again = columns(read_table("out", extended(table, ADDED, target), target))
@@ -118,9 +116,7 @@ SAFE = ['\'=HYPERLINK("x")', "'+1", "'-1", "'@x", "1-1", "-1", "-1.5"]
 
 
 @pytest.mark.parametrize("target", [FileFormat.CSV, FileFormat.TSV])
-def test_texts_that_come_into_csv_are_no_formulas_and_numbers_stay_numbers(
-    target: FileFormat,
-) -> None:
+def test_texts_in_csv_are_no_formulas_and_numbers_stay_numbers(target: FileFormat) -> None:
     data = "".join(f"{json.dumps({'text': text, '=a': 1})}\n" for text in FORMULAS).encode()
 
     out = extended(read_table("file", data, FileFormat.JSONL), NONE, target)

@@ -23,7 +23,5 @@ def test_half_an_emoji_becomes_a_character_that_can_be_stored(text: str, kept: s
         ("\u0600\u0661", "\u0600\u0661"),
     ],
 )
-def test_what_shows_nothing_reaches_no_screen_and_scripts_keep_their_joiners(
-    text: str, kept: str
-) -> None:
+def test_what_shows_nothing_is_on_no_screen_and_scripts_keep_joiners(text: str, kept: str) -> None:
     assert for_display(text) == kept

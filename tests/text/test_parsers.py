@@ -182,9 +182,7 @@ def test_a_number_of_a_sentence_a_list_a_sum_or_another_scale_is_no_rating(
 
 
 @each(("reply", "expected"), STATEMENTS)
-def test_a_stated_rating_opens_the_reply_or_follows_a_label(
-    reply: str, expected: float | Reason
-) -> None:
+def test_a_rating_opens_the_reply_or_follows_a_label(reply: str, expected: float | Reason) -> None:
     assert stated_rating(reply, low=1, high=3) == expected
 
 
@@ -365,7 +363,5 @@ def test_a_no_may_be_cut_where_it_could_still_decline(text: str, is_open: bool) 
         ("", ()),
     ],
 )
-def test_lines_of_a_list_lose_their_marks_and_nothing_else(
-    text: str, lines: tuple[str, ...]
-) -> None:
+def test_lines_of_a_list_lose_their_marks_alone(text: str, lines: tuple[str, ...]) -> None:
     assert listed_lines(text) == lines

@@ -105,9 +105,7 @@ def test_the_order_of_prompts_changes_no_value(
     }
 
 
-def test_the_likeliest_tokens_of_a_server_are_those_of_a_forward_pass(
-    server: str, folder: Path
-) -> None:
+def test_likeliest_tokens_of_servers_are_those_of_a_forward_pass(server: str, folder: Path) -> None:
     words = (Message("user", "One, two,"),)
     told = next_logprobs(loaded(folder), prompt_tokens(words, tokenizer(folder)))[-1]
     texts = {tokenizer(folder).decode([at]): float(told[at]) for at in told.topk(8).indices}

@@ -120,9 +120,7 @@ def test_one_engine_runs_at_a_time_and_an_idle_one_gives_way(tiny: VllmModel, fo
     second.close()
 
 
-def test_two_engines_at_work_at_once_are_refused_with_what_would_work(
-    tiny: VllmModel, folder: Path
-) -> None:
+def test_two_engines_at_once_are_refused_with_what_works(tiny: VllmModel, folder: Path) -> None:
     at_work = tiny.answer([ask(f"Hello, {n}.", max_tokens=n + 1) for n in range(40)])
     next(at_work)
 

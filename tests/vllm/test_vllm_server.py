@@ -65,9 +65,7 @@ def test_rubbish_replies_of_a_judge_are_counted_as_missing_and_not_as_wrong(resu
         "kind: anthropic\nbase_url: {url_of_messages}",
     ],
 )
-def test_a_task_runs_in_each_of_its_shapes_and_again_offline(
-    toy: Toy, server: str, shape: str
-) -> None:
+def test_a_task_runs_in_each_shape_and_again_offline(toy: Toy, server: str, shape: str) -> None:
     address = shape.format(url=server, url_of_messages=server.removesuffix("/v1"))
     toy.write("configs/models/shaped.yaml", f"{address}\nmodel: tiny-random\nkey_env: null\n")
 

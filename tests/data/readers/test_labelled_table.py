@@ -104,9 +104,7 @@ def test_of_texts_with_the_same_words_the_first_counts_and_a_dispute_is_flagged(
     ("value", "gold"),
     [(3, "yes"), (2.99, "no"), ("3.0", "yes"), ("1e1", "yes"), ("-1", "no"), (3.0, "yes")],
 )
-def test_a_number_is_hateful_from_the_threshold_on(
-    tmp_path: Path, value: object, gold: str
-) -> None:
+def test_a_number_is_hateful_from_a_threshold_on(tmp_path: Path, value: object, gold: str) -> None:
     found = samples(tmp_path, [row("x", value)], label={"column": "label", "at_least": 3})
 
     assert [one.gold for one in found] == [gold]
@@ -442,9 +440,7 @@ def test_ishates_dev_split_has_its_published_layers_before_duplicates_go() -> No
 
 @needs_data
 @pytest.mark.slow
-def test_nearly_all_of_ishates_made_rows_are_given_to_an_original(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_nearly_all_of_ishates_made_rows_have_an_original(caplog: pytest.LogCaptureFixture) -> None:
     found = released("ishate-augmented")
 
     made = [sample for sample in found if "made" in sample.flags]

@@ -155,9 +155,7 @@ def test_the_release_has_600_and_118_items_none_of_them_twice(released: list[Sam
 
 
 @needs_data
-def test_people_agree_with_gold_as_counted_from_the_released_answers(
-    released: list[Sample],
-) -> None:
+def test_people_agree_with_gold_as_counted_from_released_answers(released: list[Sample]) -> None:
     asked = [s for s in released if "people" in s.references]
     hits = [answer == s.gold for s in asked for answer in s.references["people"]]
     sizes = Counter(max(Counter(s.references["people"]).values()) for s in asked)

@@ -56,9 +56,7 @@ def test_thirteen_data_sets_have_a_map() -> None:
 
 
 @each("name", ROWS)
-def test_a_row_gives_its_sentence_and_what_the_data_set_says_of_it(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_row_gives_a_sentence_and_what_the_data_set_says_of_it(tmp_path: Path, name: str) -> None:
     right, wrong = ROWS[name]
     other = {key: value for key, value in right.items()} | wrong
 

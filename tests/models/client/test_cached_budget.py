@@ -37,9 +37,7 @@ def test_a_cost_is_known_where_both_counts_are(
 
 
 @pytest.mark.parametrize(("cap", "count"), [(MOST - 1, 0), (MOST, 1), (3.5 * MOST, 3)])
-def test_requests_pass_while_the_most_they_may_cost_is_within_the_cap(
-    cap: float, count: int
-) -> None:
+def test_requests_pass_while_the_most_they_may_cost_is_within_a_cap(cap: float, count: int) -> None:
     assert len(let_through(Budget(cap))) == count
 
 

@@ -52,9 +52,7 @@ def stored_keys(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_bad_network_loses_nothing_doubles_nothing_and_costs_its_waits_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_bad_network_loses_and_doubles_nothing_and_costs_its_waits_alone(tmp_path: Path) -> None:
     sound = Script(delay_s=0.2, late_s=TIMEOUT_S + 1)
     with StubProcess() as stub:
         stub.configure(sound)

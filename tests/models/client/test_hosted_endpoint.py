@@ -86,9 +86,7 @@ BAD += [f"http://h/v1{end}" for end in ENDS]
 
 @each("url", BAD)
 @pytest.mark.parametrize("is_own", [True, False])
-def test_an_address_that_is_none_or_holds_more_is_a_mistake_in_one_line(
-    url: str, is_own: bool
-) -> None:
+def test_an_address_that_is_none_or_more_is_a_mistake_in_one_line(url: str, is_own: bool) -> None:
     changes = {"base_url_env": "URL"} if is_own else {"base_url": url}
     with pytest.raises(ModelError) as told:
         Endpoint.of(structs.replace(SPEC, **changes), {"URL": url}, name="m")

@@ -76,9 +76,7 @@ def test_no_header_organisation_or_project_of_the_environment_is_sent(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_header_that_the_yaml_names_is_sent_and_masked_where_the_server_repeats_it(
-    kind: str,
-) -> None:
+def test_a_header_the_yaml_names_is_sent_and_masked_where_the_server_repeats_it(kind: str) -> None:
     def repeat(heard: Heard) -> Reply:
         reply = right(heard)
         told = heard.headers.get("openai-organization", "").encode()

@@ -360,7 +360,5 @@ NOON = datetime(2030, 5, 1, 12, 0, 0, tzinfo=UTC)
         ("Wed, 01 May 2030 11:00:00 GMT", 0.0),
     ],
 )
-def test_a_retry_after_header_is_a_number_or_a_date(
-    header: str | None, seconds: float | None
-) -> None:
+def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header, NOON) == seconds

@@ -176,9 +176,7 @@ def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_pat
         SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])
 
 
-def test_the_same_weights_are_the_same_encoder_wherever_they_lie(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_the_same_weights_are_one_encoder_wherever_they_lie(folder: Path, tmp_path: Path) -> None:
     [sha256] = [of for name, of in MiniLM.files if name == "model.safetensors"]
     copy = copytree(folder, tmp_path / "copy")
     (copy / "modules.json").write_text("[]", "utf-8")

@@ -49,9 +49,7 @@ class Bomb:
     "name",
     ["../secret", "/etc/hostname", "/dev/zero", "a/../../secret", "nothing", "pipe", ".", ""],
 )
-def test_a_card_that_names_what_is_no_file_of_the_folder_is_refused(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_card_that_names_no_file_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_text("x", "utf-8")
     (path := tmp_path / "trained").mkdir()
     os.mkfifo(path / "pipe")

@@ -30,9 +30,7 @@ def test_a_built_folder_is_used_again_untouched(folder: Path) -> None:
     assert [(p.name, p.stat().st_mtime_ns) for p in sorted(folder.iterdir())] == before
 
 
-def test_a_half_built_folder_of_a_killed_process_is_never_used(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_half_built_folder_of_a_killed_process_is_not_used(folder: Path, tmp_path: Path) -> None:
     left_over = tmp_path / f".{folder.name}-killed"
     left_over.mkdir()
     (left_over / "config.json").write_text("{")

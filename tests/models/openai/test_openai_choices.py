@@ -277,9 +277,7 @@ def test_the_likeliest_tokens_are_asked_for_by_the_chat(stub: StubServer) -> Non
     }
 
 
-def test_choices_none_of_which_is_reported_are_unparsed_and_the_tokens_named(
-    stub: StubServer,
-) -> None:
+def test_choices_none_of_which_is_reported_are_unparsed_and_tokens_named(stub: StubServer) -> None:
     [response] = model(stub, "top_logprobs").answer([listing(" yes", " no")])
 
     reason, message = failure_of(response)
