@@ -135,6 +135,7 @@ def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
     ("arguments", "facts"),
     [
         (["run", "--model", "oracle"], ["--task"]),
+        (["perturb"], ["--task"]),
         (["list", "taks"], ["list taks", "tasks, models, judges, data, "]),
         (["show", "mistral"], ["no name 'mistral'", "did you mean"]),
         (["data", "fetch", "intent"], ["no data 'intent'"]),

@@ -142,7 +142,7 @@ def test_a_model_writes_texts_anew_and_is_not_asked_twice(
         (("--method", "adverb"), "did you mean adverbs"),
         (("--method", "generation"), "name one with --model"),
         (("--method", "adverbs", "--model", "local-server"), "leave out --model"),
-        (("--field", "texts"), "did you mean text"),
+        (("--field", "texts"), "no field 'texts'; did you mean text"),
         (("--as", "toy"), "there is a task 'toy' already"),
         (("--as", "hate_speech"), "there is a task 'hate_speech' already"),
     ],

@@ -74,6 +74,14 @@ def test_the_data_beside_a_figure_never_replace_a_file_that_is_read(
     assert (tmp_path / "texts.csv").read_text() == "text\nNice.\n"
 
 
+def test_a_run_without_measures_has_nothing_to_draw(toy: Toy, capsys: Lines) -> None:
+    toy.run("--variant", "base")
+    out = str(toy.folder / "curve.svg")
+
+    assert main(["plot", "curve", "-o", out, "--results", str(toy.results)]) == 2
+    assert "nothing to draw" in capsys.readouterr().err
+
+
 def test_without_a_name_the_figures_are_listed(capsys: Lines) -> None:
     assert main(["plot"]) == 0
 

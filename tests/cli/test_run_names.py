@@ -104,6 +104,19 @@ def test_a_board_of_named_runs_ranks_these_alone_and_keeps_the_file_of_all(
     assert (alike.results / "leaderboard.csv").read_bytes() == before
 
 
+def test_an_ambiguous_name_offers_one_that_is_found_though_a_run_is_damaged(toy: Toy) -> None:
+    for limit in ("2", "3"):
+        toy.run("--variant", "base", "--limit", limit)
+    (toy.runs()[-1] / "run.json").write_text("{", "utf-8")
+
+    with pytest.raises(StoreError, match="'toy/oracle' means 2 runs") as caught:
+        find_run(toy.results, "toy/oracle")
+
+    said = str(caught.value)
+    assert [f"  {path}" in said for path in toy.runs()] == [True, True]
+    assert find_run(toy.results, said.partition("here ")[2].partition(",")[0]).path in toy.runs()
+
+
 def test_a_name_of_no_run_is_told(named: Toy) -> None:
     for name in ("@nobody", "toy/nobody", "toy/oracle@nobody", "@", "toy/", "/"):
         with pytest.raises(StoreError, match=r"no run '.*harness list runs"):

@@ -81,6 +81,14 @@ def test_a_sample_without_its_counterpart_is_reported() -> None:
     ("row", "error"),
     [
         ({"text": "a"}, "there must be implicit and explicit"),
+        (
+            SAMPLE | {"references": {"gold": ["a"]}},
+            "or fields with a sentence and references with an explicit one",
+        ),
+        (
+            {"implicit": "a", "explicit": "b", "topic": ["t"]},
+            "topic is ['t']; give a text or a num",
+        ),
         ({"implicit": "a", "explicit": None}, "row 1: explicit is None"),
         ({"implicit": "a", "explicit": "  "}, "row 1: explicit is None"),
         ({"implicit": "a", "explicit": 3}, "row 1: explicit is 3; give a sentence"),

@@ -11,6 +11,7 @@ from support.hosted import hosted
 from support.hostile import Heard, HostileServer, Listener, right
 from support.sketches import resolved
 from support.stub_script import Reply
+from support.toy import Lines, Toy
 
 from harness.core import Model
 from harness.errors import ModelError
@@ -102,3 +103,15 @@ def test_results_of_a_batch_are_fetched_from_the_server_alone(tmp_path: Path) ->
 
     assert response.texts
     assert other.heard == []
+
+
+def test_a_run_that_is_sent_on_ends_in_one_message(
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Reply(308, b"", {"Location": "https://mirror.example/v1/chat/completions"})
+    with Listener(lambda heard: right(heard) if heard.method == "GET" else away) as server:
+        monkeypatch.setenv("HARNESS_SERVER_URL", server.url)
+        assert toy.run("--variant", "base", model="alpha") == 2
+
+    assert "sends calls on to https://mirror.example/v1" in (err := capsys.readouterr().err)
+    assert "Traceback" not in err

@@ -138,6 +138,15 @@ def test_a_template_that_asks_for_what_is_not_there_is_refused_before_the_first_
     assert talker.heard == []
 
 
+def test_an_option_that_one_sample_of_a_group_lacks_is_refused(tmp_path: Path) -> None:
+    made = plan(tmp_path, sample(), sample(CHOICES[:2], name="s2"))
+    (tmp_path / "prompts" / "toy" / "ask.user.j2").write_text("{{ option_3 }}")
+
+    with pytest.raises(SpecError, match="slot 'option_3' is not defined here"):
+        check_templates(made)
+    check_templates(replace(made, samples=(sample(),)))
+
+
 @pytest.mark.parametrize(
     ("asked", "fact"),
     [

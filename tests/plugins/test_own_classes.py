@@ -126,6 +126,13 @@ def test_a_run_uses_a_judge_and_a_model_of_ones_own(own: Toy) -> None:
     assert ",1.0," in (folder / "scores.csv").read_text()
 
 
+def test_a_judge_for_choices_says_so(own: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    own.edit("configs/judges/exact.yaml", "kind: python", "kind: python\nreads: choices")
+
+    assert own.run("--judge", "exact", model="says") == 2
+    assert "cannot read the answers to task toy, which are texts" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [("judge", "exact"), ("judge", "asks"), ("model", "says")])
 def test_examples_keep_the_contract(
     own: Toy, arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]

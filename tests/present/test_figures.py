@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from support.run_tables import score_rows
 
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel
-from harness.errors import SpecError
+from harness.errors import SpecError, StoreError
 from harness.present.figures import marks, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
 from harness.present.figures.named import FIGURES, figure_of
@@ -173,9 +174,7 @@ def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:
         ([row(), row(data="d2")], ["toy, base, near (data d1)", "toy, base, near (data d2)"]),
     ],
 )
-def test_the_panels_of_a_forest_are_named_by_what_differs(
-    rows: list[Cells], titles: list[str]
-) -> None:
+def test_panels_of_a_forest_are_named_by_what_differs(rows: list[Cells], titles: list[str]) -> None:
     assert [panel.title for panel in scores.forest(frame(rows), ScoreFilter()).panels] == titles
 
 
@@ -208,6 +207,13 @@ def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:
     assert (panel.x_names, panel.y_names) == (["ann", "bob", "far"], ["bob", "far", "near"])
     assert len(panel.rows) == 6
     assert panel.rows.z.iloc[0] == pytest.approx(correlation(ANN, BOB))
+
+
+def test_one_rater_alone_makes_no_matrix() -> None:
+    alone = replace(panel_of_talk(), raters=("ann",), judges=())
+
+    with pytest.raises(StoreError, match=r"nothing to draw: 1 raters or judges, .* needs two"):
+        scores.rater_agreement(alone)
 
 
 # Names

@@ -171,6 +171,14 @@ def test_an_adapter_that_does_not_fit_is_refused(
         on_cpu(tiny.base, str(path.parent)).encode(["a"])
 
 
+def test_an_adapter_of_another_kind_is_refused(tiny: TinyLlm2Vec, tmp_path: Path) -> None:
+    settings = {"peft_type": "IA3", "base_model_name_or_path": tiny.base}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
+
+    with pytest.raises(ModelError, match="IA3 adapter; give a LoRA adapter"):
+        on_cpu(tiny.base, str(tmp_path)).encode(["a"])
+
+
 def test_a_base_that_is_no_llama_is_refused(tiny: TinyLlm2Vec, tmp_path: Path) -> None:
     path = copytree(tiny.base, tmp_path / "base") / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "mistral"}))
