@@ -34,6 +34,17 @@ def test_log_likelihoods_are_the_scores_of_choices(quiz: Quiz) -> None:
     assert tea.steps[0].messages[0].content == lines(ORDER0)[0]["arguments"]["gen_args_0"]["arg_0"]
 
 
+def test_choices_in_another_sequence_are_put_in_order(quiz: Quiz) -> None:
+    [tea, *_] = lines(ORDER0)
+    tea["arguments"] = dict(reversed(tea["arguments"].items()))
+    tea["resps"].reverse()
+
+    quiz.take(quiz.put("log.jsonl", [tea]))
+
+    scores = quiz.rows()[0].steps[0].choice_scores
+    assert [score.logprob for score in scores] == [-0.469, -0.882, -3.178]
+
+
 @pytest.mark.parametrize(("log", "variant"), [(ORDER0, "order0"), (ORDER1, "order1")])
 def test_accuracy_is_what_the_log_says_of_itself(quiz: Quiz, log: Path, variant: str) -> None:
     own = [line["acc"] for line in lines(log)]

@@ -51,6 +51,7 @@ def copied(folder: Path, target: Path, **settings: object) -> Path:
 def test_a_copied_folder_is_the_same_checkpoint(folder: Path, tmp_path: Path) -> None:
     copy = copytree(folder, tmp_path / "elsewhere")
     os.utime(copy / "model.safetensors", (1, 1))
+    (copy / "README.md").write_text("notes")
 
     assert opened(copy).identity == opened(folder).identity
 
@@ -105,9 +106,7 @@ def test_a_folder_without_a_checkpoint_is_named_with_a_remedy(tmp_path: Path) ->
         ("word " * 400, "config.json, a tokenizer and weights"),
     ],
 )
-def test_a_checkpoint_that_fails_to_load_has_the_remedy_for_its_cause(
-    fact: str, remedy: str
-) -> None:
+def test_a_checkpoint_that_fails_to_load_has_a_remedy_for_its_cause(fact: str, remedy: str) -> None:
     with pytest.raises(ModelError) as caught, explain("a/b"):
         raise OSError(fact)
 

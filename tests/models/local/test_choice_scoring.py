@@ -150,11 +150,11 @@ def expected(llama: PreTrainedModel) -> list[float]:
 @pytest.mark.parametrize("kind", rest_slow(FOLLOW, kept=slice(None, None, 3)))
 def test_a_prefix_tree_gives_each_row_what_it_gives_by_itself(kind: str) -> None:
     model = build(kind, **FOLLOW[kind])
-    chooser = ChoiceScorer(model, batch_tokens=60)
+    chooser, own = ChoiceScorer(model, batch_tokens=60), model.config._attn_implementation
 
     found = chooser.sums(ROWS)
 
-    assert chooser.mode is ScoringMode.TREE
+    assert (chooser.mode, model.config._attn_implementation) == (ScoringMode.TREE, own)
     assert apart(found, [by_itself(model, row) for row in ROWS]) < 5e-5
 
 

@@ -69,11 +69,24 @@ def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk, base:
     assert sums[0] == sums[1] != sums[2]
 
 
-def test_a_loss_that_breaks_ends_the_training(toy: Talk, base: Path) -> None:
+def test_a_loss_that_breaks_ends_the_training_and_no_draw_of_the_caller_is_lost(
+    toy: Talk, base: Path
+) -> None:
+    import torch
+
     toy.model("tiny", f"{{kind: classifier, model: '{base}', learning_rate: 1.0e+30, batch: 2}}")
+    before = torch.random.get_rng_state()
 
     with pytest.raises(ModelError, match="learning_rate"):
         trained(toy)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_the_settings_of_a_training_are_those_of_the_paper_unless_given() -> None:
+    spec = ClassifierSpec(model="x")
+
+    found = (spec.epochs, spec.learning_rate, spec.batch, spec.weight_decay)
+    assert found == (4, 2e-5, 32, 0.01)
 
 
 def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk, checkpoint: Path) -> None:

@@ -98,9 +98,7 @@ def test_scored_tokens_say_the_choice_and_the_characters_counted_as_spanned(
 
 @each("situation", SITUATIONS)
 @each("family", FAMILIES)
-def test_rows_are_the_tokenizers_own_behind_one_bos_and_without_an_eos(
-    family: str, situation: str
-) -> None:
+def test_rows_are_the_tokenizers_behind_one_bos_without_an_eos(family: str, situation: str) -> None:
     tokenizer, (context, choices) = built(family), SITUATIONS[situation]
     found = read(context, choices, tokenizer)
 
@@ -189,6 +187,17 @@ def test_a_choice_opens_the_models_turn_as_the_template_has_it(template: str, op
     assert pieces(found, tokenizer) == [opens]
 
 
+REFUSES = "{{ raise_exception('no') }}"
+
+
+@each("said", ["<think></think>{{ m.content }}", "{{ m.content | upper }}", "", REFUSES])
+def test_what_a_template_makes_of_an_answer_beside_blanks_is_no_part_of_a_choice(said: str) -> None:
+    turn = "{% if m.role == 'user' %}[user]{{ m.content }}[model]{% else %}" + said + "{% endif %}"
+    tokenizer = built("gpt2", "{% for m in messages %}" + turn + "{% endfor %}")
+
+    assert pieces(read("Tea?", [" 1"], tokenizer, is_chat=True), tokenizer) == ["1"]
+
+
 def test_turns_that_a_template_refuses_are_refused() -> None:
     tokenizer = built("gpt2", "{{ raise_exception('no turns at all') }}")
 
@@ -204,6 +213,30 @@ def test_a_marker_that_swallows_the_blanks_of_a_choice_is_scored_with_it() -> No
 
     assert pieces(plain, tokenizer) == ["<|answer|> 1", "<|answer|> 2"]
     assert plain.spanned == len("<|answer|>")
+
+
+def test_a_bos_written_in_the_context_is_not_counted_as_scored() -> None:
+    tokenizer = built("llama3")
+    found = read("<s>un", ["happy"], tokenizer)
+
+    assert (pieces(found, tokenizer), found.spanned) == (["unhappy"], len("un"))
+
+
+def test_several_turns_are_joined_by_line_breaks_where_no_template_is_wanted() -> None:
+    tokenizer = built("gpt2", TEMPLATES["turns"])
+    turns = [Message("system", "Be brief."), Message("user", "Tea?")]
+    found = choice_tokens(turns, [" 1"], tokenizer, is_chat=False)
+
+    assert text(found.rows[0], tokenizer) == "Be brief.\nTea? 1"
+
+
+def test_nothing_is_cut_off_where_a_tokenizer_was_set_to_truncate() -> None:
+    tokenizer = built("llama3")
+    tokenizer.backend_tokenizer.enable_truncation(4)
+    tokenizer.backend_tokenizer.enable_padding(length=4000)
+    found = read("So:", [" tea" * 1000, " 1"], tokenizer)
+
+    assert [len(row) - at for row, at in zip(found.rows, found.firsts, strict=True)] == [1000, 2]
 
 
 @each("family", FAMILIES)

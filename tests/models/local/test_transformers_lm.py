@@ -60,9 +60,7 @@ def answers(model: TransformersModel, requests: Iterable[Request]) -> dict[str, 
 
 
 @pytest.mark.slow
-def test_order_and_batch_size_do_not_change_an_answer(
-    tiny: TransformersModel, folder: Path
-) -> None:
+def test_order_and_batch_size_change_no_answer(tiny: TransformersModel, folder: Path) -> None:
     expected = answers(tiny, MIXED)
 
     for order, batch_tokens in ((1, 1), (2, 400), (1, 10**6)):
@@ -138,9 +136,7 @@ def test_a_checkpoints_own_end_tokens_end_its_answers(
     assert len(cut.texts[0]) < len(text[0])
 
 
-def test_a_prompt_too_long_is_unsupported_and_both_numbers_are_named(
-    tiny: TransformersModel,
-) -> None:
+def test_a_prompt_too_long_is_unsupported_and_both_numbers_named(tiny: TransformersModel) -> None:
     [response] = tiny.answer([ask("no " * 4100)])
 
     assert response.failure is not None
@@ -244,9 +240,7 @@ def test_order_and_batch_size_do_not_change_what_a_choice_gets(
         assert differ(other, expected) < 1e-5, (order, batch_tokens)
 
 
-def test_what_goes_wrong_with_the_weights_is_said_where_they_are_used(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_wrong_weights_are_named_where_they_are_used(folder: Path, tmp_path: Path) -> None:
     copy = copytree(folder, tmp_path / "broken")
     (copy / "model.safetensors").write_bytes(b"no weights")
     broken = model(copy)
@@ -289,9 +283,16 @@ def test_what_cannot_be_scored_is_unsupported_and_never_cut(
     assert fact in response.failure.message
 
 
-def test_in_the_chat_form_a_choice_opens_the_models_turn(
-    tiny: TransformersModel, folder: Path
+@pytest.mark.parametrize(("count", "fits"), [(4093, True), (4094, False)])
+def test_the_last_token_of_a_choice_needs_no_position(
+    tiny: TransformersModel, count: int, *, fits: bool
 ) -> None:
+    [response] = tiny.answer([choose("no " * count, " 1")])
+
+    assert (response.failure is None) == fits
+
+
+def test_in_chat_form_a_choice_opens_the_models_turn(tiny: TransformersModel, folder: Path) -> None:
     template = "<s><|user|>Hello.</s><|assistant|>"
     chat = model(folder, choice_prompt="chat")
 
@@ -311,9 +312,7 @@ def test_an_encoder_with_a_decoder_is_refused_by_name(folder: Path, tmp_path: Pa
         list(model(other).answer([choose("Hello.", " 1")]))
 
 
-def test_what_does_not_fit_in_memory_by_itself_failed_and_its_neighbours_did_not(
-    folder: Path,
-) -> None:
+def test_what_does_not_fit_in_memory_by_itself_failed_and_neighbours_did_not(folder: Path) -> None:
     import torch
 
     def check(_: object, __: object, given: dict[str, torch.Tensor]) -> None:
