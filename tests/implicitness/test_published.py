@@ -116,6 +116,17 @@ def test_without_an_encoder_in_it_the_stocked_one_serves(stock: Path, tmp_path: 
     assert scores(opened(folder, stock)) == pytest.approx(expected(stock), abs=1e-6)
 
 
+def test_digests_tell_encoders_and_matrices_apart(stock: Path, tuned: Path, tmp_path: Path) -> None:
+    digests = []
+    for at, (seed, encoder) in enumerate([(0, None), (1, None), (0, tuned), (0, None)]):
+        maps = random_maps(WIDTH, seed=seed)
+        folder = write_released(tmp_path / str(at), maps, tuned=encoder)
+        digests.append(opened(folder, stock).head.digest)
+
+    assert len(set(digests)) == 3
+    assert digests[3] == digests[0]
+
+
 def test_texts_beyond_the_encoders_tokens_are_flagged(stock: Path, tmp_path: Path) -> None:
     scorer = opened(write_released(tmp_path, random_maps(WIDTH)), stock)
 

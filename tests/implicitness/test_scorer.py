@@ -85,6 +85,12 @@ def test_a_head_on_another_encoder_is_refused() -> None:
         Scorer("wrong", head, CharNgrams())
 
 
+@each("given", [(0.5, Flag.EMPTY), (None, None), (None, Flag.CUT)])
+def test_a_score_has_a_value_or_the_reason_for_none(given: tuple[float | None, Flag]) -> None:
+    with pytest.raises(ValueError, match="give a value, or the reason for none"):
+        Scored(*given)
+
+
 # --- pairs ---
 
 
@@ -108,14 +114,20 @@ def test_a_pairs_distance_is_that_of_the_head(form: Form) -> None:
         ((4, None), Flag.NOT_TEXT),
     ],
 )
-def test_a_pair_with_a_flagged_text_has_no_distance(
-    pair: tuple[object, object], flag: Flag
-) -> None:
+def test_a_pair_of_a_flagged_text_has_no_distance(pair: tuple[object, object], flag: Flag) -> None:
     found = random_scorer().distances([("b", "c"), pair, ("b", "c")])
 
     assert found[1] == Scored(None, flag)
     assert found[0] == found[2]
     assert found[0].value is not None
+
+
+def test_a_pair_with_a_thin_text_is_flagged_in_either_order() -> None:
+    first, second = random_scorer().distances([("It is cold.", "No"), ("No", "It is cold.")])
+
+    assert (first.flag, second.flag) == (Flag.THIN, Flag.THIN)
+    assert first.value is not None
+    assert first.value == pytest.approx(second.value)
 
 
 def test_texts_of_pairs_are_encoded_once_and_not_where_their_fellow_is_flagged() -> None:
@@ -149,6 +161,8 @@ def test_a_long_text_is_scored_by_its_beginning_and_flagged(minilm: Scorer) -> N
     fits, longer, longest = minilm.score(["word " * 254, "word " * 255, "word " * 2000])
 
     assert [fits.flag, longer.flag, longest.flag] == [None, Flag.CUT, Flag.CUT]
+    pairs = minilm.distances([("word " * 255, "It is cold."), ("It is cold.", "word " * 255)])
+    assert [pair.flag for pair in pairs if pair.value is not None] == [Flag.CUT, Flag.CUT]
     assert values([longer, longest]) == pytest.approx([fits.value] * 2, abs=1e-5)
 
 
@@ -178,9 +192,7 @@ def test_a_score_of_at_most_one_word_is_thin_by_any_encoder(text: str) -> None:
         *("안녕하세요 여러분", "\u262d\u262e \u262f", f"{'a' * 120} {'b' * 120}"),
     ],
 )
-def test_a_text_in_letters_that_the_encoder_does_not_know_is_thin(
-    minilm: Scorer, text: str
-) -> None:
+def test_a_text_in_letters_the_encoder_does_not_know_is_thin(minilm: Scorer, text: str) -> None:
     (found,) = minilm.score([text])
 
     assert found.flag is Flag.THIN

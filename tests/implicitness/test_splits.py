@@ -49,6 +49,13 @@ def test_no_near_duplicate_straddles(seed: int) -> None:
         assert max(jaccard(a, b) for a in one for b in other) < LIKENESS
 
 
+def test_the_seed_decides_the_parts() -> None:
+    first, again, other = (split(augmented(), seed=seed) for seed in (0, 0, 1))
+
+    assert first == again
+    assert {pair.own for pair in first.test} != {pair.own for pair in other.test}
+
+
 def test_levels_link_as_sides_do() -> None:
     graded = TrainingPair(implicit="a b c", explicit="d e f", levels=("g h i", "j k l"))
     again = TrainingPair(implicit="m n o", explicit="j, k... L!")

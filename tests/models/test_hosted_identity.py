@@ -53,6 +53,13 @@ def test_what_is_not_the_default_is_named(api: Api, spec: dict[str, Any], expect
     assert identity(api, **spec) == expected
 
 
+def test_a_model_used_before_it_is_resolved_opens_no_connection() -> None:
+    with StubServer() as stub:
+        with pytest.raises(RuntimeError, match=r"before its resolve\(\) was called"):
+            _ = hosted("chat", stub.url).identity
+        assert stub.stats()["requests"] == 0
+
+
 @pytest.mark.parametrize("api", SAME)
 def test_host_and_what_is_sent_with_a_request_are_part_of_it(api: Api) -> None:
     urls = [LOCAL, "https://one.example/v1", "https://two.example/v1"]

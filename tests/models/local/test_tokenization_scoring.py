@@ -86,3 +86,11 @@ def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings
     assert [len(each.nexts) for each in asked] == [MOST_NEXTS, 2]
     found = total_logprobs(choices, asked, map(told, asked))
     assert found == [by_hand(row, 1) for row in choices.rows]
+
+
+def test_too_few_log_probabilities_of_a_prompt_are_refused() -> None:
+    choices = tokens(SPACE_APART, 2)
+    asked = scoring_prompts(choices)
+
+    with pytest.raises(ValueError, match="1 log-probabilities of a prompt are needed, got 0"):
+        total_logprobs(choices, asked, [([], told(one)[1]) for one in asked])
