@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from inspect import signature
+from itertools import combinations
 from math import sqrt
 from typing import Protocol
 
@@ -21,7 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from harness.stats.agreement import agreement_stats, alpha, alpha_ci, mean_jackknife
+from harness.stats.agreement import (
+    agreement_stats,
+    alpha,
+    alpha_ci,
+    mean_jackknife,
+    pearsons_without,
+)
 from harness.stats.classification import (
     auc,
     classification_metrics,
@@ -30,16 +36,8 @@ from harness.stats.classification import (
     shares_of,
     trend,
 )
-from harness.stats.clustered import ShareRows, clustered_mean, share_gap
-from harness.stats.comparison import (
-    fourfold,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    permutation_test,
-    phi,
-    share_given,
-    sign_flip_test,
-)
+from harness.stats.clustered import ShareRows, jackknife_interval, paired_gap, share_gap
+from harness.stats.comparison import holm, phi, share_given
 from harness.stats.correlation import (
     calibrated_acc_eq,
     cross_fitted_acc_eq,
@@ -47,9 +45,9 @@ from harness.stats.correlation import (
     document_accuracies,
     document_tau,
     document_taus,
-    pearson_against,
 )
-from harness.stats.estimate import Clusters, NoValue, Resamples, mean_interval
+from harness.stats.estimate import Clusters, Estimate, NoValue, Resamples
+from harness.stats.intervals import mean_interval
 
 Floats = NDArray[np.float64]
 Generator = np.random.Generator
@@ -83,6 +81,52 @@ class Pair:
 def names(count: int, each: int = 1) -> list[str]:
     """A cluster's name for each row, `each` rows a cluster."""
     return [f"{place:04}" for place in range(count) for _ in range(each)]
+
+
+def skewed(count: int, draw: Generator) -> NDArray[np.intp]:
+    """The cluster of each row, by size lognormal: median 2, most 80."""
+    sizes = np.minimum(np.ceil(draw.lognormal(0.8, 1.2, count)), 80).astype(np.intp)
+    return np.repeat(np.arange(count), sizes)
+
+
+def one_large(count: int, draw: Generator) -> NDArray[np.intp]:
+    """The cluster of each row: the first has half of them, all others two."""
+    del draw
+    return np.repeat(np.arange(count), [2 * (count - 1)] + [2] * (count - 1))
+
+
+Sizes = Callable[[int, Generator], NDArray[np.intp]]
+
+
+def share_of(count: int, draw: Generator, *, sizes: Sizes) -> Found:
+    """A share of .5 to .95 in clusters of unequal size, with an effect of the cluster."""
+    p, places = float(draw.uniform(0.5, 0.95)), sizes(count, draw)
+    own = draw.normal(size=count)[places] * 0.75 + draw.normal(size=len(places))
+    yield p, mean_interval((own < 1.25 * float(ndtri(p))).astype(float), places, is_share=True)
+
+
+def rating_of(count: int, draw: Generator, *, sizes: Sizes) -> Found:
+    """A normal rating in clusters of unequal size, with an effect of the cluster."""
+    places = sizes(count, draw)
+    own = draw.normal(size=count)[places] * 0.75 + draw.normal(size=len(places))
+    yield 0.0, mean_interval(own, places, is_share=False)
+
+
+def difference_of(count: int, draw: Generator, *, sizes: Sizes) -> Found:
+    """Two equally good sets of verdicts in clusters of unequal size."""
+    first, second, places = _two_of(count, draw, sizes=sizes)
+    yield 0.0, paired_gap(first, second, places)
+
+
+def _two_of(
+    count: int, draw: Generator, *, sizes: Sizes
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    places, shared = sizes(count, draw), draw.normal(size=count)
+    sides = [
+        (shared + draw.normal(size=count))[places] + draw.normal(size=len(places)) > -0.8
+        for _ in range(2)
+    ]
+    return sides[0].astype(float), sides[1].astype(float), places
 
 
 def chances(count: int, p: float, icc: float, draw: Generator) -> Floats:
@@ -148,7 +192,7 @@ def difference(count: int, draw: Generator, *, each: int = 1) -> Found:
     first, second = _two(count, draw, each=each, lead=0.3, other=1.0)
     spread = sqrt(3 if each > 1 else 2)
     truth = float(ndtr(0.3 / spread) - ndtr(1.0 / spread))
-    yield truth, clustered_mean(first - second, names(count, each))
+    yield truth, paired_gap(first, second, names(count, each))
 
 
 def _two(
@@ -297,6 +341,15 @@ COVERAGE: dict[str, tuple[str, Trial]] = {
     "share_icc0": ("share, clusters of 5, ICC 0", partial(share, each=5)),
     "share_icc3": ("share, clusters of 5, ICC .3", partial(share, each=5, icc=0.3)),
     "share_icc7": ("share, clusters of 5, ICC .7", partial(share, each=5, icc=0.7)),
+    "share_skewed": ("share, clusters of 1 to 80", partial(share_of, sizes=skewed)),
+    "share_large": ("share, half in one cluster", partial(share_of, sizes=one_large)),
+    "rating_skewed": ("mean rating, clusters of 1 to 80", partial(rating_of, sizes=skewed)),
+    "rating_large": ("mean rating, half in one cluster", partial(rating_of, sizes=one_large)),
+    "difference_skewed": ("difference, clusters of 1 to 80", partial(difference_of, sizes=skewed)),
+    "difference_large": (
+        "difference, half in one cluster",
+        partial(difference_of, sizes=one_large),
+    ),
     "flips": ("flip rate .1, clusters of 3, ICC .3", flips),
     "share_given": ("`right_given_right` (.6 of the items)", given),
     "rating": ("mean rating 1-5, skewed", rating),
@@ -331,79 +384,122 @@ Test = Callable[[Generator], float | None]
 
 def null_pairs(draw: Generator, *, count: int, each: int, what: str) -> float | None:
     """Two equally good sets of verdicts."""
-    first, second = _two(count, draw, each=each, lead=0.5, other=0.5)
-    if what == "sign flip":
-        return sign_flip_test(first - second, names(count, each), seed=SEED, draws=1000).p
-    if what == "interval":
-        ends = clustered_mean(first - second, names(count, each))
-        is_out = ends.low is not None and ends.high is not None and not ends.low <= 0 <= ends.high
-        return 0.0 if is_out else 1.0
-    table = fourfold((first == 1).tolist(), (second == 1).tolist())
-    return (mcnemar_exact if what == "McNemar exact" else mcnemar_mid_p)(table).p
+    if each:
+        first, second = _two(count, draw, each=each, lead=0.5, other=0.5)
+        found = paired_gap(first, second, names(count, each))
+    else:
+        found = paired_gap(*_two_of(count, draw, sizes=skewed))
+    if what == "p":
+        return found.p
+    is_out = found.low is not None and found.high is not None and not found.low <= 0 <= found.high
+    return 0.0 if is_out else 1.0
 
 
-def null_trend(draw: Generator, *, count: int, each: int) -> float | None:
+def null_trend(draw: Generator, *, count: int, each: int, rate: float = 0.65) -> float | None:
     """Shares that do not depend on the number; clusters of several texts have an effect."""
-    n = count * each
-    x = np.repeat(draw.uniform(0, 2, count), each) + draw.normal(size=n) * 0.05
-    effect = np.repeat(draw.normal(size=count), each) if each > 1 else 0
-    y = (draw.random(n) < 1 / (1 + np.exp(-0.6 - effect))).astype(float)
-    return trend(x, y, Clusters.named(names(count, each))).p
+    places = np.repeat(np.arange(count), each) if each else skewed(count, draw)
+    x = draw.uniform(0, 2, count)[places] + draw.normal(size=len(places)) * 0.05
+    effect = draw.normal(size=count)[places] if each != 1 else 0
+    y = (draw.random(len(places)) < shares_of(np.log(rate / (1 - rate)) + effect)).astype(float)
+    return trend(x, y, Clusters.named(places)).p
 
 
-def null_judges(draw: Generator, *, count: int, each: int, sd: float) -> float | None:
-    """Two equally good judges with errors of their own in each dialogue of `each` documents."""
+def null_judges(
+    draw: Generator, *, count: int, each: int, sd: float, judges: int = 2
+) -> float | None:
+    """Equally good judges with errors of their own in each dialogue of `each` documents.
+
+    Of several the smallest p of all pairs by Pearson's r, corrected by Holm.
+    """
 
     def effect() -> Floats:
         return np.repeat(draw.normal(size=(count, 1)), each, axis=0) * sd
 
     truth, of_all = draw.normal(size=(count * each, 4)), effect()
     human = truth + of_all + draw.normal(size=truth.shape) * 0.5
-    judges = [truth + of_all + effect() + draw.normal(size=truth.shape) * 0.6 for _ in range(2)]
-    # Whole clusters are swapped where the test knows them.
-    known = "clusters" in signature(permutation_test).parameters
-    more = {"clusters": names(count, each)} if known else {}
-    against = pearson_against(human)
-    pair = (judges[0], judges[1])
-    return permutation_test(human, pair, against, seed=SEED, draws=200, **more).p
+    resamples = Resamples.of(names(count, each), seed=SEED)
+    made = [truth + of_all + effect() + draw.normal(size=truth.shape) * 0.6 for _ in range(judges)]
+    r = [dataset_pearson(human, one).value or 0.0 for one in made]
+    rests = [pearsons_without(human, one, resamples) for one in made]
+    found = [
+        jackknife_interval(Estimate(r[a] - r[b], count), rests[a] - rests[b], range_="any").p
+        for a, b in combinations(range(judges), 2)
+    ]
+    return min(p for p in holm(found) if p is not None)
+
+
+def null_gap(draw: Generator, *, count: int, rate: float) -> float | None:
+    """One rate in two groups, of a fifth and of four fifths of clusters of unequal size."""
+    places = skewed(count, draw)
+    effect = draw.normal(size=count)[places] * 0.75 + draw.normal(size=len(places))
+    hits, is_few = (effect < 1.25 * float(ndtri(rate))).astype(float), places < count // 5
+    sides = [
+        ShareRows(hits[own].tolist(), [1.0] * int(own.sum()), [*map(str, places[own])])
+        for own in (is_few, ~is_few)
+    ]
+    return share_gap(*sides).p
+
+
+def _setting(count: int, each: int, one: str = "items") -> str:
+    if not each:
+        return f"{count} clusters of unequal size"
+    return f"{count} {one}" if each == 1 else f"{count} clusters of {each}"
 
 
 def _pairs_of(what: str) -> tuple[tuple[str, Test], ...]:
-    sizes: tuple[tuple[int, int], ...] = ((10, 1), (20, 1), (56, 1), (200, 1))
-    sizes += () if what.startswith("McNemar") else ((6, 5), (10, 5), (20, 5))
+    sizes = ((10, 1), (20, 1), (56, 1), (200, 1), (6, 5), (10, 5), (20, 5), (10, 0), (50, 0))
     return tuple(
-        (
-            f"{count} items" if each == 1 else f"{count} clusters of {each}",
-            partial(null_pairs, count=count, each=each, what=what),
-        )
-        for count, each in sizes
+        (_setting(*size), partial(null_pairs, count=size[0], each=size[1], what=what))
+        for size in sizes
     )
 
 
 def _trends() -> tuple[tuple[str, Test], ...]:
-    return tuple(
-        (
-            f"{count} texts" if each == 1 else f"{count} clusters of {each}",
-            partial(null_trend, count=count, each=each),
-        )
-        for count, each in ((20, 1), (40, 1), (100, 1), (10, 4), (20, 5), (50, 5))
-    )
+    plain = ((20, 1), (40, 1), (100, 1), (10, 4), (20, 5), (50, 5), (20, 0), (50, 0))
+    rare = ((100, 0.05), (200, 0.05), (400, 0.02), (400, 0.05), (1000, 0.01), (1000, 0.02))
+    found = [
+        (_setting(*size, "texts"), partial(null_trend, count=size[0], each=size[1]))
+        for size in plain
+    ]
+    found += [
+        (f"{count} texts, {rate:g} flagged", partial(null_trend, count=count, each=1, rate=rate))
+        for count, rate in rare
+    ]
+    return tuple(found)
 
 
 TESTS: dict[str, tuple[str, tuple[tuple[str, Test], ...]]] = {
-    "sign_flip": ("sign flip", _pairs_of("sign flip")),
-    "mcnemar": ("McNemar, exact", _pairs_of("McNemar exact")),
-    "mid_p": ("McNemar, mid-p", _pairs_of("McNemar mid-p")),
+    "paired": ("difference of right and wrong", _pairs_of("p")),
     "excludes_0": ("interval of a difference leaves out 0", _pairs_of("interval")),
+    "gap_p": (
+        "gap of two rates",
+        tuple(
+            (
+                f"{count} clusters of unequal size, rate {rate:g}",
+                partial(null_gap, count=count, rate=rate),
+            )
+            for count in (40, 100)
+            for rate in (0.05, 0.5, 0.9)
+        ),
+    ),
     "slope_p": ("slope", _trends()),
-    "perm_both": (
-        "PERM-BOTH of two judges, Pearson",
+    "judges": (
+        "difference of two judges, Pearson",
         tuple(
             (
                 f"{count} dialogues x {each}, effects {sd}",
                 partial(null_judges, count=count, each=each, sd=sd),
             )
             for count, each, sd in ((10, 4, 0.8), (25, 4, 0.8), (25, 4, 0.4), (40, 1, 0.8))
+        ),
+    ),
+    "many_judges": (
+        "any pair of ten judges, Pearson, Holm",
+        (
+            (
+                "40 dialogues x 4, effects 0.4",
+                partial(null_judges, count=40, each=4, sd=0.4, judges=10),
+            ),
         ),
     ),
 }

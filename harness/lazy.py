@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from numpy.typing import NDArray
     from pandas import DataFrame as DataFrame
+    from pandas import Index as Index
     from pandas import Series as Series
     from pyarrow import compute as compute
     from torch import Tensor as Tensor
@@ -34,5 +35,5 @@ else:
 
     numpy, pandas, pyarrow, torch = map(_Package, ("numpy", "pandas", "pyarrow", "torch"))
     compute = _Package("pyarrow.compute")
-    DataFrame = Series = ArrowTable = Axes = Tensor = Mask = Places = Any
+    DataFrame = Index = Series = ArrowTable = Axes = Tensor = Mask = Places = Any
     PretrainedConfig = PreTrainedModel = PreTrainedTokenizerBase = Any

@@ -114,7 +114,7 @@ SCENARIOS = (
             f"run {PUPIL} {UMPIRE} {STUB} --json",
             f"judge @intent_resolution/pupil --judge ngram-cosine {STUB} --json",
             f"read @intent_resolution/pupil {STUB} --json",
-            "compare @intent_resolution/pupil --draws 200 --json",
+            "compare @intent_resolution/pupil --json",
             "leaderboard --json",
             "list runs --json",
         ),
@@ -144,7 +144,7 @@ SCENARIOS = (
             "sheet ratings @intent_resolution/oracle @intent_resolution/random"
             " --limit 5 -o out/sheet.csv",
             "sheet ratings @intent_resolution/echo -o out/studio.csv",
-            "compare @intent_resolution/oracle @intent_resolution/random --draws 200 --json",
+            "compare @intent_resolution/oracle @intent_resolution/random --json",
             "leaderboard --json",
         ),
     ),
@@ -153,7 +153,7 @@ SCENARIOS = (
         (
             "run --task intent_detection_pairs --model random",
             "run --task intent_resolution --model random --judge ngram-cosine --variant base",
-            "compare @intent_detection_pairs/random @intent_resolution/random --draws 200 --json",
+            "compare @intent_detection_pairs/random @intent_resolution/random --json",
         ),
     ),
     Scenario(
@@ -193,7 +193,7 @@ SCENARIOS = (
             f"run --task intent_resolution --model pupil,umpire,third --judge ngram-cosine"
             f" --variant base,cot0 --limit 16 {STUB}",
             "leaderboard --json",
-            "compare @intent_resolution/pupil @intent_resolution/umpire --draws 200 --json",
+            "compare @intent_resolution/pupil @intent_resolution/umpire --json",
             "compare --gate @intent_resolution/pupil @intent_resolution/umpire",
             "compare --gate @intent_resolution/pupil @intent_resolution/pupil",
         ),

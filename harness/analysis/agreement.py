@@ -1,7 +1,9 @@
 """Panels to frames of agreement: that of each judge with people, and of people with each other."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,12 @@ import numpy as np
 
 from harness.analysis.findings import agreement_findings
 from harness.analysis.panels import ALL_SYSTEMS, AgreementQuery, JudgeTable, Panel, panels
-from harness.data.ratings import read_ratings
+from harness.data.ratings import MEAN, read_ratings
 from harness.lazy import DataFrame, pandas
 from harness.stats import agreement as agreements
 from harness.stats import comparison, correlation, reliability
 from harness.stats import estimate as estimates
 from harness.stats.agreement import Scale
-from harness.stats.comparison import Statistic
 from harness.stats.correlation import Coefficient
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.storage.frames import records
@@ -76,8 +77,9 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
     made = pandas.DataFrame(rows, columns=list(COLUMNS))
     rated = f"{panel.task}, {panel.variant}, rated: {panel.scale or 'all'}"
     cells = f"{len({*panel.documents})} documents x {len(panel.systems)} systems"
-    raters = f"{cells}, {len(panel.raters)} raters"
-    made.attrs["title"] = "; ".join(filter(None, (rated, panel.label, raters)))
+    count = len(panel.raters)
+    by = "means over raters" if panel.raters == (MEAN,) else f"{count} rater{'s' * (count > 1)}"
+    made.attrs["title"] = "; ".join(filter(None, (rated, panel.label, f"{cells}, {by}")))
     made.attrs["sentences"] = agreement_findings(records(made))
     return made
 
@@ -110,9 +112,9 @@ def _of_people(analysis: _Analysis) -> Iterator[_Row]:
     ratings, resamples = analysis.panel.ratings, analysis.resamples
     level = analysis.settings.level
     yield _row("alpha_raters", agreements.alpha_ci(ratings, resamples, scale=level))
-    yield _row("agreement_pairwise_raters", _pairwise(ratings, None, resamples))
+    yield _row("agreement_pairwise_raters", agreements.pairwise_agreement(ratings, None, resamples))
     ceiling = reliability.reliability_of_means(ratings, resamples)
-    root = _through(ceiling, agreements.attainable_r)
+    root = agreements.through(ceiling, agreements.attainable_r)
     notes = [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
     notes += [_GROUPS] if reliability.rater_groups(ratings) > 1 else []
     for row in (
@@ -128,6 +130,7 @@ _NOMINAL = "nominal ratings have no mean; --level interval where values are numb
 _CONFOUNDED = "systems had different raters, whose severity shifts the systems' means"
 _GROUPS = "raters that rated no cell together: their severity is not in it, so it is too high"
 _OTHER_SCALE = "the judge's scale is not the raters'"
+_MEANS = "these ratings are means over raters"
 
 
 def _none(reason: str) -> _Row:
@@ -155,15 +158,15 @@ def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
         "alpha_judge_with_each": agreements.alpha_with_each(
             ratings, values, resamples, scale=level
         ),
-        "agreement_pairwise_judge": _pairwise(ratings, values, resamples),
+        "agreement_pairwise_judge": agreements.pairwise_agreement(ratings, values, resamples),
     }
     rows = [_row(name, one, note=note) for name, one in found.items()]
     for name, one in _annotator(analysis, values):
         row = _row(name, one, epsilon=settings.epsilon)
         rows.append(row if one.value is None else {**row, "reason": None, "note": note})
-    none = {**_none(_OTHER_SCALE), "note": ""}
-    is_other = _is_on_another_scale(panel, judge, known)
-    yield from ({**row, **none} if is_other else row for row in rows)
+    why = _MEANS if (is_none := panel.raters == (MEAN,)) else _OTHER_SCALE
+    is_none = is_none or _is_on_another_scale(panel, judge, known)
+    yield from ({**row, **_none(why), "note": ""} if is_none else row for row in rows)
 
 
 def _unmatched_values(ratings: Floats, judge: JudgeTable, values: Floats) -> str:
@@ -203,7 +206,7 @@ def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
 
 def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]]:
     panel, settings = analysis.panel, analysis.settings
-    rate, advantage = comparison.annotator_test(
+    found = comparison.annotator_test(
         panel.ratings.reshape(values.size, len(panel.raters)),
         values.ravel(),
         alignment="accuracy" if settings.level == "nominal" else "rmse",
@@ -211,45 +214,11 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
         least_units=_LEAST_UNITS,
         clusters=[name for name in panel.clusters for _ in panel.systems],
     )
-    if rate.value is not None and rate.n < _LEAST_RATERS:
-        few = Estimate(None, n=rate.n, skipped=rate.skipped, reason=NoValue.TOO_FEW)
-        rate = advantage = few
-    return [("annotator_winning_rate", rate), ("annotator_advantage", advantage)]
-
-
-def _pairwise(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Estimate:
-    """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
-    raters = ratings.shape[2]
-    pairs = list(combinations(range(raters), 2))
-    if judge is not None:
-        pairs = [(place, raters) for place in range(raters)]
-        ratings = np.concatenate([ratings, judge[:, :, None]], axis=2)
-    units = ratings.reshape(ratings.shape[0] * ratings.shape[1], ratings.shape[2])
-    estimate = agreements.percent_agreement(units, pairs)
-    if estimate.value is None:
-        return estimate
-    total, counted = np.zeros(resamples.clusters), np.zeros(resamples.clusters)
-    alone = []
-    for one, other in pairs:
-        both = ~np.isnan(ratings[:, :, one]) & ~np.isnan(ratings[:, :, other])
-        alike = ratings[:, :, one] == ratings[:, :, other]
-        columns = np.column_stack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
-        alone += [float(alike.sum() / both.sum())] if both.any() else []
-        shares = estimates.ratio(*agreements.sums_without(columns, resamples).T)
-        total += np.nan_to_num(shares)
-        counted += ~np.isnan(shares)
-    estimate = replace(estimate, sd=agreements.deviation(np.array(alone)))
-    return agreements.jackknife_ci(estimate, estimates.ratio(total, counted), "share")
-
-
-def _through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
-    """A result through a function that only grows, its interval with it; below 0 is 0 there."""
-    estimate = change(result)
-    if estimate.value is None or result.low is None or result.high is None:
-        return estimate.unbounded(estimate.reason or result.why, clusters=result.clusters)
-    ends = (change(Estimate(max(0.0, end), n=1)).value for end in (result.low, result.high))
-    low, high = (0.0 if end is None else end for end in ends)
-    return estimate.between(low, high, clusters=result.clusters)
+    first = found[0]
+    if first.value is not None and first.n < _LEAST_RATERS:
+        found = (Estimate(None, first.n, first.skipped, NoValue.TOO_FEW),) * 3
+    names = ("annotator_winning_rate", "annotator_losing_rate", "annotator_advantage")
+    return [*zip(names, found, strict=True)]
 
 
 _Without = Callable[[Floats, Floats, Resamples], Floats]
@@ -260,17 +229,18 @@ def _taus_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
     return agreements.means_without(taus, resamples)
 
 
-_TESTED: tuple[tuple[str, Callable[[Floats], Statistic], _Without], ...] = (
-    ("difference_pearson", correlation.pearson_against, agreements.pearsons_without),
-    ("difference_kendall", correlation.tau_zero_against, _taus_without),
+_TESTED: tuple[tuple[str, Callable[[Floats, Floats], Estimate], _Without], ...] = (
+    ("difference_pearson", correlation.dataset_pearson, agreements.pearsons_without),
+    ("difference_kendall", partial(correlation.document_tau, is_zero_filled=True), _taus_without),
 )
+_SAME_REPLIES = "no test: both read the same replies"
 
 
 def _differences(analysis: _Analysis) -> list[_Row]:
     """For each pair of judges the difference of their correlations; p corrected for all of them."""
     pairs = [*combinations(analysis.panel.judges, 2)]
     rows = [
-        {**_blank(analysis, pair), **_permuted(analysis, pair, *kind)}
+        {**_blank(analysis, pair), **_difference(analysis, pair, *kind)}
         for kind in _TESTED
         for pair in pairs
     ]
@@ -280,29 +250,27 @@ def _differences(analysis: _Analysis) -> list[_Row]:
     ]
 
 
-def _permuted(
+def _difference(
     analysis: _Analysis,
     pair: tuple[JudgeTable, JudgeTable],
     name: str,
-    against: Callable[[Floats], Statistic],
+    measure: Callable[[Floats, Floats], Estimate],
     without: _Without,
 ) -> _Row:
+    """How much better the first judge correlates, with interval and test by the jackknife's t."""
     first, second, resamples = pair[0].values, pair[1].values, analysis.resamples
     shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
-    test = comparison.permutation_test(
-        shared,
-        (first, second),
-        against(shared),
-        seed=str(analysis.settings.seed),
-        draws=analysis.settings.draws,
-        clusters=analysis.panel.clusters,
-    )
-    rests = [without(*estimates.complete(shared, judge), resamples) for judge in (first, second)]
-    found = agreements.jackknife_ci(test, rests[0] - rests[1], "any")
-    found = agreements.interval_with_test(found, test.p, resamples.clusters)
-    if test.p is None:
-        return _row(name, found, p=None) | {"low": None, "high": None, "reason": test.reason}
-    return _row(name, found, p=test.p) | {"reason": found.why_no_interval}
+    sides = [estimates.complete(shared, judge) for judge in (first, second)]
+    one, other = (measure(*side) for side in sides)
+    if one.value is None or other.value is None:
+        return _row(name, replace(one, value=None, reason=one.reason or other.reason), p=None)
+    rests = [without(*side, resamples) for side in sides]
+    difference = Estimate(one.value - other.value, one.n, one.skipped)
+    found = agreements.jackknife_ci(difference, rests[0] - rests[1], "any", resamples)
+    more: _Row = {"p": found.p}
+    if ALL_SYSTEMS != pair[0].model == pair[1].model:
+        more = {"p": None, "note": _SAME_REPLIES}
+    return _row(name, found.within(-2, 2), **more)
 
 
 def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:
@@ -313,7 +281,7 @@ def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:
         "task": panel.task,
         "model": " vs ".join(dict.fromkeys(judge.model for judge in judges)),
         "variant": panel.variant,
-        "judge": " vs ".join(_names(judges)),
+        "judge": judges[0].judge if is_one else " vs ".join(_names(judges, panel.judges)),
         "documents": len({*panel.documents}),
         "systems": len(panel.systems),
         "raters": len(panel.raters),
@@ -338,10 +306,13 @@ def _averaging(analysis: _Analysis, judges: Sequence[JudgeTable]) -> str:
     return "; ".join([*parts, "intervals over clusters of documents"])
 
 
-def _names(judges: Sequence[JudgeTable]) -> list[str]:
-    names = [judge.judge for judge in judges]
-    if len(set(names)) == len(names):
-        return names
-    if all(judge.model == ALL_SYSTEMS for judge in judges):
-        return [judge.recipe.split("|")[2] for judge in judges]
-    return [f"{judge.judge} ({judge.model})" for judge in judges]
+def _names(judges: Sequence[JudgeTable], every: Sequence[JudgeTable]) -> list[str]:
+    """Names that no two judges of a panel share: the name, with the model, or the recipe."""
+    ways: tuple[Callable[[JudgeTable], str], ...] = (
+        lambda judge: judge.judge,
+        lambda judge: f"{judge.judge} ({judge.model})",
+        lambda judge: judge.recipe.split("|")[2],
+    )
+    counts = [(way, Counter(map(way, every))) for way in ways]
+    found = [[way(one) for way, count in counts if count[way(one)] == 1] for one in judges]
+    return [(own or [ways[-1](one)])[0] for own, one in zip(found, judges, strict=True)]

@@ -1,7 +1,6 @@
 """Pairings to the rows of a comparison: tables, differences, tests, intentions with responses."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +11,9 @@ from harness.parts import digest
 from harness.pipeline.score import ALL, chance_level
 from harness.pipeline.verdict_frame import named_groups
 from harness.stats import comparison
-from harness.stats.clustered import clustered_mean
-from harness.stats.estimate import BootstrapSettings, Estimate, mean
+from harness.stats.clustered import clustered_mean, paired_gap
+from harness.stats.estimate import Estimate, mean
+from harness.stats.missing import difference_bounds, missing_gap
 from harness.storage.runs import RunFile
 
 DIFFERENCE, PHI = "difference", "phi"
@@ -23,49 +23,40 @@ _COUNTS = ("both", "only_a", "only_b", "neither", "ties")
 COLUMNS: Final = (
     *("comparison", "statistic", "group"),
     *(f"{name}_{side}" for side in "ab" for name in _SIDES),
-    *("value", "low", "high", "n", "items", "clusters", "mean_a", "mean_b"),
-    *(*_COUNTS, "missing_a", "missing_b"),
-    *("p", "p_exact", "p_mid", "p_permutation", "p_holm", "tests", "chance_a", "chance_b"),
-    *("above_chance", "above_chance_low", "above_chance_high"),
-    *("p_above_chance", "p_above_permutation", "reason", "signature_a", "signature_b"),
+    *("value", "low", "high", "n", "items", "clusters", "worth", "mean_a", "mean_b"),
+    *(*_COUNTS, "missing_a", "missing_b", "p_missing", "least", "most"),
+    *("p", "p_holm", "tests", "chance_a", "chance_b"),
+    *("above_chance", "above_chance_low", "above_chance_high", "p_above_chance"),
+    *("reason", "signature_a", "signature_b"),
 )
 _WHOLE = (*_COUNTS, "n", "items", "clusters", "missing_a", "missing_b", "tests")
 _TEXTS = (*COLUMNS[:13], "reason", "signature_a", "signature_b")
-_DRAWS_PER_TEST = 60
 _ROUNDING = 1e-12
 
 
-def compare(pairings: Iterable[Pairing], settings: BootstrapSettings) -> DataFrame:
+def compare(pairings: Iterable[Pairing]) -> DataFrame:
     """Every statistic of every pairing, a row each: over all samples, then by group.
 
     The columns are COLUMNS, as docs/comparing.md explains them; what is missing is NaN or None.
     """
-    blocks = [
-        (pairing, name, items if group is None else items[items["group"] == group])
-        for pairing in pairings
-        for items in [pairing.items]
-        for name, group in named_groups(items["group"].unique()).items()
-    ]
-    tests = sum(pairing.kind is not Kind.INTENTION for pairing, _, _ in blocks)
-    # So many draws that the smallest p is not above .05 after the correction for all tests.
-    flips = replace(settings, draws=max(settings.draws, _DRAWS_PER_TEST * tests))
     rows: list[dict[str, Any]] = []
-    for pairing, group, items in blocks:
-        facts = {"comparison": pairing.name, "group": group} | _facts(pairing, items)
-        if pairing.kind is Kind.INTENTION:
-            rows += [facts | found for found in _relations(items)]
-        else:
-            rows.append(facts | _difference(pairing, items, flips))
+    for pairing in pairings:
+        every, is_written = pairing.items, pairing.kind is Kind.INTENTION
+        for name, group in named_groups(every["group"].unique()).items():
+            items = every if group is None else every[every["group"] == group]
+            facts = {"comparison": pairing.name, "group": name} | _facts(pairing, items)
+            found = _relations(items) if is_written else [_difference(pairing, items)]
+            rows += [facts | own for own in found]
     frame = pandas.DataFrame(rows, columns=[*COLUMNS])
     kinds = {name: "Int64" if name in _WHOLE else "float64" for name in COLUMNS}
     return _corrected(frame.astype(kinds | dict.fromkeys(_TEXTS, "object")))
 
 
-def comparison_name(runs: Sequence[RunFile], judges: Judges, settings: BootstrapSettings) -> str:
-    """The file name of a comparison: the runs' digests, and one of the judges and settings."""
+def comparison_name(runs: Sequence[RunFile], judges: Judges) -> str:
+    """The file name of a comparison: the runs' digests, and one of judges that were given."""
     names = [run.digest[:16] for run in runs]
-    if any(judges) or settings != BootstrapSettings():
-        names.append(digest((judges, settings))[:8])
+    if any(judges):
+        names.append(digest(judges)[:8])
     return f"{'-'.join(names)}.csv"
 
 
@@ -89,6 +80,12 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         found[f"mean_{side}"] = mean(read[side].tolist())
         found[f"missing_{side}"] = int(items[side].isna().sum())
         found[f"signature_{side}"] = view.signature(label)
+    if found["missing_a"] + found["missing_b"]:
+        sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
+        found["p_missing"] = missing_gap(*sides, items["cluster"].to_numpy()).p
+        first, second = pairing.ranges
+        if first is not None and second is not None:
+            found["least"], found["most"] = difference_bounds(*sides, (first, second))
     if pairing.is_right_or_wrong:
         table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
         found |= dict(zip(_COUNTS, (*table, len(read) - len(decided)), strict=True))
@@ -97,46 +94,43 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
 
 def _values(found: Estimate) -> dict[str, Any]:
     why = found.reason or found.why_no_interval
-    return {"value": found.value, "low": found.low, "high": found.high, "n": found.n, "reason": why}
+    return {
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "n": found.n,
+        "reason": why,
+        "worth": found.worth,
+    }
 
 
-def _difference(pairing: Pairing, items: DataFrame, settings: BootstrapSettings) -> dict[str, Any]:
+def _difference(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
+    """The difference of the means, its interval, and one test."""
     read = read_items(items)
-    choices, clusters = read["sample_choices"].to_numpy(), read["cluster"].to_numpy()
+    first, second, clusters = (read[name].to_numpy() for name in ("a", "b", "cluster"))
+    choices = read["sample_choices"].to_numpy()
     chances = [chance_level(view.file, view.judge, choices) for view in pairing.sides]
-
-    def tested(at_a: float, at_b: float) -> tuple[Estimate, float | None]:
-        scaled = ((read["a"] - at_a) / (1 - at_a) - (read["b"] - at_b) / (1 - at_b)).to_numpy()
-        found = clustered_mean(scaled, clusters, limits=pairing.limits(at_a, at_b))
-        seed, draws = str(settings.seed), settings.draws
-        return found, comparison.sign_flip_test(scaled, clusters, seed=seed, draws=draws).p
-
-    found, permuted = tested(0.0, 0.0)
-    row = {"statistic": DIFFERENCE} | _values(found) | {"p": found.p, "p_permutation": permuted}
-    row |= {"chance_a": chances[0], "chance_b": chances[1]}
+    found = paired_difference(pairing, read)
+    row = {"statistic": DIFFERENCE, "p": found.p, "chance_a": chances[0], "chance_b": chances[1]}
+    row |= _values(found)
     at_a, at_b = (level or 0.0 for level in chances)
-    has_two_levels = None not in chances and abs(at_a - at_b) > _ROUNDING
-    if has_two_levels and max(at_a, at_b) < 1:
-        above, permuted = tested(at_a, at_b)
+    if None not in chances and abs(at_a - at_b) > _ROUNDING and max(at_a, at_b) < 1:
+        scaled = (first - at_a) / (1 - at_a) - (second - at_b) / (1 - at_b)
+        above = clustered_mean(scaled, clusters, limits=pairing.limits(at_a, at_b))
         row |= {"above_chance": above.value, "p_above_chance": above.p}
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
-        row["p_above_permutation"] = permuted
-    decided = decided_items(items)
-    reasons = {
-        "verdicts are not right or wrong": not pairing.is_right_or_wrong,
-        f"chance levels differ ({at_a:.3g}, {at_b:.3g})": has_two_levels,
-        "a chance level is not known, and they may differ": (
-            pairing.kind is Kind.CHOICE_AND_WORDS and None in chances
-        ),
-        "decodings of one sample are not independent": pairing.is_pooled,
-        "samples of one cluster are not independent": decided["cluster"].duplicated().any(),
-        "no sample is right or wrong in both": decided.empty,
-    }
-    if why := next((words for words, is_so in reasons.items() if is_so), ""):
-        return row | {"reason": "; ".join(filter(None, (row["reason"], f"no exact test: {why}")))}
-    table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
-    exact, mid = comparison.mcnemar_exact(table), comparison.mcnemar_mid_p(table)
-    return row | {"p_exact": exact.p, "p_mid": mid.p}
+    return row
+
+
+def paired_difference(pairing: Pairing, read: DataFrame, *, level: float = 0.95) -> Estimate:
+    """How much greater the first mean is on items that both sides have, with its test.
+
+    Of what is right or wrong that of `paired_gap`, of ratings that of `clustered_mean`.
+    """
+    first, second, clusters = (read[name].to_numpy() for name in ("a", "b", "cluster"))
+    if pairing.is_right_or_wrong:
+        return paired_gap(first, second, clusters, level=level)
+    return clustered_mean(first - second, clusters, level=level, limits=pairing.limits())
 
 
 def _relations(items: DataFrame) -> Iterator[dict[str, Any]]:
@@ -164,10 +158,8 @@ def main_differences(rows: DataFrame) -> DataFrame:
 def _corrected(rows: DataFrame) -> DataFrame:
     """The rows, one p of each difference corrected for all of its family."""
     is_difference = rows["statistic"] == DIFFERENCE
-    has_exact = rows.loc[is_difference & rows["p_permutation"].notna(), "p_exact"].notna().all()
     has_two_levels = (rows["chance_a"] - rows["chance_b"]).abs() > _ROUNDING
-    permuted = rows["p_permutation"].mask(has_two_levels, rows["p_above_permutation"])
-    tested = rows["p_exact"] if has_exact else permuted
+    tested = rows["p"].mask(has_two_levels, rows["p_above_chance"])
     main = main_differences(rows).index
     for family in (main, rows.index[is_difference].difference(main)):
         adjusted = comparison.holm([None if np.isnan(p) else p for p in tested[family].tolist()])

@@ -14,7 +14,8 @@ from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import ALL, Files, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
 from harness.stats.classification import effective_n, logistic_curve
-from harness.stats.estimate import NoValue, mean_interval
+from harness.stats.estimate import NoValue
+from harness.stats.intervals import mean_interval
 from harness.storage.runs import RunFile
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"

@@ -40,11 +40,15 @@ def missing_findings(rows: DataFrame) -> list[str]:
     some = rows.assign(share=lost / rows["items"])[(rows["group"] == ALL) & (lost > 0)]
     some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
     worst = some.sort_values("share", ascending=False, kind="stable")[:1]
-    return [
+    said = [
         f"verdicts are missing from {len(some)} comparisons, at worst {row.missing_a} and "
         f"{row.missing_b} of {row.items}"
         for row in worst.itertuples()
     ]
+    if count := int((some["p_missing"] <= LEVEL / max(1, len(some))).sum()):
+        why = "what a model does not answer may be what it would get wrong"
+        said.append(f"in {count} of these one side misses more than the other (p_missing): {why}")
+    return said
 
 
 def _is_gap(row: Row) -> bool:
@@ -65,34 +69,32 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
     value, p = (row.above_chance, row.p_above_chance) if is_above else (row.value, row.p)
     low, high = (row.above_chance_low, row.above_chance_high) if is_above else (row.low, row.high)
     both, unit = " and ".join(names), " points" * (row.both is not None)
-    on = f"{row.clusters} independent items"
-    on = on if row.n == row.clusters else f"{row.n} answers of {on}"
-    # What Holm's method makes of the paired test, which has a p of its own.
-    is_open, is_one = bool(row.p_holm is not None and row.p_holm > LEVEL), (row.tests or 0) < 2
-    holm = ""
-    if row.p_holm is not None and (is_open or not is_one):
-        of = "" if is_one else f", corrected for {row.tests} differences"
-        link = ", but " if is_open else "; "
-        holm = f"{link}{_p(row.p_holm).removeprefix('p ')} by the paired test{of}"
+    on, tests = items_words(row), "" if p is None else _p(p)
+    corrected = row.p_holm if (row.tests or 0) > 1 else None
+    is_found = p is not None and max(p, corrected or 0.0) <= LEVEL
+    if corrected is not None:
+        tests += f"; {_p(corrected)} corrected for {row.tests} differences"
     if value is None:
         return f"{both} cannot be compared: {row.reason or 'no item that both have'}"
     if low is None or high is None:
-        p = row.p_exact if row.p_exact is not None else row.p_permutation
-        # Why there is no interval, without why there is no exact test.
-        why = (row.reason or "not known").partition(";")[0].removeprefix("no interval: ")
+        why = (row.reason or "not known").removeprefix("no interval: ")
         if value == 0 and why == "constant":
             return f"{both} have the same verdicts, on {on}"
         size = f"{_shown(row, (abs(value),))[0]}{unit}"
         words = f"{both} are not significantly different: they differ by {size}"
-        if p is not None and p <= LEVEL and not is_open:
-            words = f"{_better(row, value, names)} by {size}"
-        return f"{words}, on {on} (no interval: {why}{'' if p is None else f', {_p(p)}{holm}'})"
-    tests = holm if p is None else f"{_p(p)}{' by the interval' * bool(holm)}{holm}"
-    if p is not None and p <= LEVEL and not is_open:
+        return f"{words}, on {on} (no interval: {why})"
+    if is_found:
         small, large = _shown(row, sorted((abs(low), abs(high))))
         words = _better(row, value, names, how="further above chance than" if is_above else "")
+        lost, worst = (
+            (row.missing_a or 0) + (row.missing_b or 0),
+            row.least if value > 0 else row.most,
+        )
+        if lost and (worst is None or worst * value <= 0):
+            words += " on what both answered"
+            tests += f"; the {lost} missing verdicts could undo it"
         return f"{words} by {small} to {large}{unit}, on {on} ({tests})"
-    least = detectable_difference((high - low) / 2, row.clusters, power=POWER)
+    least = detectable_difference((high - low) / 2, row.worth or row.clusters, power=POWER)
     seen = f"a difference of {_shown(row, (least,))[0]}{unit} would have been seen"
     if unit and least > 1:  # there is none beyond 100 points
         seen = "these are too few to see even one of 100 points"
@@ -103,6 +105,14 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
         f"{both} are not significantly different: the difference {above}lies between {low_text} "
         f"and {high_text}{unit}, on {on}; {more}"
     )
+
+
+def items_words(row: Row) -> str:
+    """How many items a row is of, and what they are worth where clusters are of unequal size."""
+    uneven = row.worth is not None and 2 * row.worth < row.clusters
+    on = f"{row.clusters} independent items"
+    on += f" of unequal size (worth {row.worth:.0f})" if uneven else ""
+    return on if row.n == row.clusters else f"{row.n} answers of {on}"
 
 
 def _better(row: Row, value: float, names: tuple[str, str], *, how: str = "") -> str:
@@ -161,10 +171,21 @@ def judge_finding(judge: str, rows: Iterable[Row]) -> str:
         has_pair = among is not None and among.value is not None
         fact = f"rates {equal.value:.0%} as a rater does"
         facts.append(f"{fact} (two raters: {among.value:.0%})" if has_pair and among else fact)
-    if (wins := own.get("annotator_winning_rate")) is not None and wins.value is not None:
-        verb = "may" if wins.value >= _PASSING else "may not"
-        facts.append(f"{verb} replace a rater (better than {wins.value:.0%} of them)")
+    wins, losses = own.get("annotator_winning_rate"), own.get("annotator_losing_rate")
+    if wins is not None and wins.value is not None and losses is not None:
+        facts.append(_replacing(wins, losses))
     return f"{judge}: {'; '.join(facts)}"
+
+
+def _replacing(wins: Row, losses: Row) -> str:
+    """Whether a judge may replace a rater by the alternative annotator test, or is not known."""
+    near = f"as near to the others as {wins.value:.0%} of raters, give or take {wins.epsilon:g}"
+    if wins.value >= _PASSING:
+        return f"may replace a rater (at least {near})"
+    if losses.value >= _PASSING:
+        far = f"farther from the others than {losses.value:.0%} of raters"
+        return f"may not replace a rater ({far}, by more than {wins.epsilon:g})"
+    return f"these ratings cannot say whether it may replace a rater (surely {near})"
 
 
 def pairs_finding(rows: Iterable[Row]) -> list[str]:

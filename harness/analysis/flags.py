@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import floor, inf, isfinite, nan, nextafter
+from math import inf, isfinite, nan, nextafter
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import details, verdict_frame
+from harness.stats.classification import threshold_below
 from harness.storage.frames import load
 from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import RunFolder
@@ -180,7 +181,7 @@ def _flagged_from(part: DataFrame, threshold: float) -> DataFrame:
 
 
 def _chosen(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> DataFrame:
-    """The texts at the least threshold that keeps the FPR where it is chosen."""
+    """The texts at the least threshold whose expected FPR is at most the wanted one."""
     fpr, half, drawn = query.fpr or 0.0, set[str](), part
     if query.chosen_on is not None:
         whose = f"run {query.chosen_on.read().digest[:16]}"
@@ -194,14 +195,17 @@ def _chosen(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> Dat
     elif shared := int(part["sample"].isin(tuned["sample"]).sum()):
         fact = f"--chosen-on: {shared} texts of {whose} are measured too"
         raise SpecError(f"{fact}; choose the threshold on others, or leave it out")
-    scores = sorted(tuned["score"].tolist(), reverse=True)
+    scores = tuned["score"].tolist()
     if not scores:
         raise StoreError(f"--fpr: no benign text of {whose} has a score to choose a threshold by")
-    most = floor(fpr * len(scores) + 1e-9)
+    above, ends = threshold_below(scores, fpr)
     chosen_on = f"{len(scores)} benign texts of {tuned['cluster'].nunique()} originals ({whose})"
-    if most == 0:
-        chosen_on += f", too few for an FPR of {fpr:g} above 0: none of them is flagged"
-    found = _weighted(_flagged_from(part, nextafter(scores[most], inf)), half)
+    if ends is None:
+        chosen_on += f", too few for an FPR of {fpr:g}: no text is flagged"
+        above = max(above, part["score"].max())
+    else:
+        chosen_on += ", so that the true FPR lies between {:.3f} and {:.3f}".format(*ends)
+    found = _weighted(_flagged_from(part, nextafter(above, inf)), half)
     return found.assign(chosen_on=chosen_on, texts=len(part))
 
 

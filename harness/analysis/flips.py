@@ -8,7 +8,8 @@ from harness.errors import StoreError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import RIGHT_OR_WRONG, value_range
 from harness.pipeline.transforms import BY, FROM, KEEPS
-from harness.stats.estimate import Estimate, mean, mean_interval
+from harness.stats.estimate import Estimate, mean
+from harness.stats.intervals import mean_interval
 from harness.storage.frames import load
 from harness.storage.runs import JudgeEntry, RunFolder
 

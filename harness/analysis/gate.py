@@ -6,12 +6,13 @@ from math import isfinite
 from typing import Any
 
 from harness.analysis import pairings
-from harness.analysis.compare import read_items
+from harness.analysis.compare import paired_difference, read_items
+from harness.analysis.findings import items_words
 from harness.analysis.pairings import ComparedRun, Pairing
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.verdict_frame import averages
-from harness.stats.clustered import clustered_mean, detectable_difference, paired_gap
+from harness.stats.clustered import detectable_difference
 from harness.stats.estimate import Estimate, mean
 from harness.storage.files import refused
 from harness.storage.frames import Row, load
@@ -43,11 +44,10 @@ def gate(
 ) -> DataFrame:
     """Whether the second of two runs of one task has dropped: a row for each variant and judge.
 
-    docs/comparing.md has the rules. `base` and `new` are means over the `n` items of both, `drop`
-    their difference, `low` to `high` its 95 % interval, `low_corrected` to `high_corrected` that at
-    the `level` that decides a regression, `seen` the true drop that would be one with a power of
-    .8; `missing` and `missing_base` are shares of the `items`. `attrs`: the whole `decision`,
-    `notes` for the reader, and what is `absent` from the new run.
+    docs/comparing.md has the rules. `drop` is of the means over the `n` items of both, `low` to
+    `high` its 95 % interval, `low_corrected` to `high_corrected` that at the `level` that decides a
+    regression, `seen` the true drop that would be one with a power of .8; `missing` and
+    `missing_base` are shares. `attrs`: the whole `decision`, `notes`, and what is `absent`.
     """
     if not (isfinite(max_drop) and max_drop >= 0 and 0 <= max_missing <= 1):
         words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
@@ -97,14 +97,8 @@ def _row(
     read, level = read_items(items), 1 - (1 - LEVEL) / tests
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
-    sides = [read[name].to_numpy() for name in ("a", "b", "cluster")]
     limits = pairing.limits()
-    bounds, sure = (
-        paired_gap(*sides, level=at)
-        if pairing.is_right_or_wrong
-        else clustered_mean(sides[0] - sides[1], sides[2], level=at, limits=limits)
-        for at in (LEVEL, level)
-    )
+    bounds, sure = (paired_difference(pairing, read, level=at) for at in (LEVEL, level))
     decision, reason = _decide(allowed, bounds, sure, lost=lost, tests=tests)
     is_whole = decision != Decision.REGRESSION and max(lost[0], unmatched) <= max_missing
     is_same = bool(len(items)) and read["a"].equals(read["b"].rename("a"))
@@ -113,7 +107,7 @@ def _row(
     seen = None
     if sure.low is not None and sure.high is not None:
         reach = (sure.high - sure.low) / 2
-        found = detectable_difference(reach, sure.clusters, power=POWER, level=level)
+        found = detectable_difference(reach, sure.worth or sure.clusters, power=POWER, level=level)
         # No drop is larger than the whole scale.
         seen = None if limits and max_drop + found > limits[1] else max_drop + found
     ends = {"low": bounds.low, "high": bounds.high}
@@ -123,7 +117,12 @@ def _row(
         **{"judge": first.judge.name, "metric": first.judge.metric},
         **{"decision": decision, "reason": reason, "base": base, "new": new},
         **{"drop": None if base is None or new is None else base - new, **ends, "seen": seen},
-        **{"n": len(read), "items": len(items), "clusters": read["cluster"].nunique()},
+        **{
+            "n": len(read),
+            "items": len(items),
+            "clusters": read["cluster"].nunique(),
+            "worth": bounds.worth,
+        },
         **{"missing": lost[1], "missing_base": lost[0]},
     }
 
@@ -180,7 +179,7 @@ def gate_words(row: Row) -> str:
     if row.level > LEVEL and row.low_corrected is not None and row.high_corrected is not None:
         ends = f"{row.low_corrected:.3f} to {row.high_corrected:.3f}"
         facts.append(f"{row.level:.1%} interval, corrected for the number of rows, {ends}")
-    facts.append(f"{row.n} items in {row.clusters} clusters")
+    facts.append(items_words(row))
     if row.seen is not None and row.decision != Decision.REGRESSION:
         facts.append(f"a drop of {row.seen:.3f} would have been seen (80% power)")
     return "; ".join(facts)

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
-from harness.lazy import DataFrame, pandas
+from harness.lazy import DataFrame, Index, pandas
 from harness.pipeline import verdict_frame as frames
 from harness.pipeline.choice_scores import permuted
 from harness.pipeline.score import RIGHT_OR_WRONG, signature, value_range
@@ -20,10 +19,6 @@ from harness.storage.read_tables import arrow_table, column_names
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 from harness.storage.schema import FIELD, REFERENCE
 from harness.storage.signature import JudgeRecipe
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Index
-
 
 ABSENT = -1
 """Of a text that is not there: Python hashes nothing to -1."""
@@ -170,9 +165,15 @@ class Pairing:
         """Whether the verdicts of both sides are right or wrong."""
         return all(view.judge.metric == RIGHT_OR_WRONG for view in self.sides)
 
+    @property
+    def ranges(self) -> tuple[Limits | None, Limits | None]:
+        """The least and the greatest value of each side; None where it is not known."""
+        first, second = (value_range(view.judge, view.judge.metric) for view in self.sides)
+        return first, second
+
     def limits(self, at_a: float = 0.0, at_b: float = 0.0) -> Limits | None:
         """What a difference can be, of values above chance levels; None where it is not known."""
-        first, second = (value_range(view.judge, view.judge.metric) for view in self.sides)
+        first, second = self.ranges
         if first is None or second is None:
             return None
         (low, high), (least, most) = (

@@ -1,13 +1,14 @@
 """The command leaderboard: one board of models by variants on one screen, the others on request.
 
 A task with one variant has a table with a column for each fact. With several variants a cell has
-the value and the letter of its group. Runs that differ in their seeds alone share a line: their
+the value and the ranks that it may have. Runs that differ in their seeds alone share a line: their
 mean and their spread.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from harness.analysis.boards.scores import alarms, board_text, headlines, judge_
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.lazy import DataFrame, pandas
+from harness.lazy import DataFrame, Series, pandas
 from harness.present import screen
 from harness.present.screen import PAGE, cell, folded, say, show, usd, warn
 from harness.storage.files import write_whole
@@ -59,8 +60,8 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     """Collect the scores of all runs in leaderboard.csv, and print the main board.
 
     Models are ranked in one table only if the rest of their signatures is equal, on the items
-    that all models have. Models of one group are not all significantly different. Controls have no
-    rank. The file has all boards. With RUNs these alone are ranked, and no file is written.
+    that all models have; "may be" has the ranks that are not ruled out. Controls have no rank. The
+    file has all boards. With RUNs these alone are ranked, and no file is written.
     """
     if not (folders := shown_runs(results, choice.runs or ())):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
@@ -160,13 +161,19 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
     for name in ("missing", "cost_usd"):
         own[name] = [sum(getattr(row, name) for row in rows) for rows in lines]
     several = [len(rows) > 1 for rows in lines]
-    own.loc[several, ["rank", "rank_group", "low", "high", "shared", "tpr", "fpr", "n"]] = np.nan
+    own.loc[
+        several, ["rank", "rank_best", "rank_worst", "low", "high", "shared", "tpr", "fpr", "n"]
+    ] = np.nan
     by, levels = own["ranked_by"].iat[0], _levels(own)
     shared = own["shared"].notna() & (own["shared"] != own["value"])
     value = RANKING.get(by, "value")
-    groups = own["rank_group"].map(_letters, na_action="ignore")
+    known = [views.with_missing(row) for row in own.itertuples()]
+    is_known = own["missing"].any() and not any(several)
+    ends = [one for one in known if one is not None] if is_known else []
+    ends = ends if len(ends) == len(own) else []
     found = {
         "rank": own["rank"].map("{:.0f}".format, na_action="ignore"),
+        "may be": [views.ranks(row) for row in own.itertuples()],
         "model": own["model"]
         + np.where(own["is_constant"] & ~own["is_control"], " (constant answer)", ""),
         value: [_cell(rows) if len(rows) > 1 else rows[0].value for rows in lines],
@@ -177,7 +184,8 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
         "chance": own["chance"] if by == "mean" and len(levels) > 1 else None,
         "n": own["n"].astype("Int64"),
         f"missing{' in all' * any(several)}": own["missing"] if own["missing"].any() else None,
-        "group": groups if own["rank"].notna().sum() > 1 else None,
+        "if missing wrong to right": [own if own[0] < own[1] else None for own in ends] or None,
+        "rank if wrong": _ranks(own["rank"].notna(), ends),
         f"cost USD{' in all' * any(several)}": own["cost_usd"].map(usd, na_action="ignore"),
     }
     shown = pandas.DataFrame(found, dtype=object)
@@ -187,21 +195,23 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
     return shown
 
 
+def _ranks(is_ranked: "Series[bool]", ends: Sequence[tuple[float, float]]) -> "Series[Any] | None":
+    """The ranks of those ranked were all that is missing wrong; None where nothing is."""
+    low = pandas.Series([low for low, _ in ends], dtype=float)
+    return (
+        low.where(is_ranked).rank(method="min", ascending=False).astype("Int64") if ends else None
+    )
+
+
 def _cell(rows: Sequence[Row]) -> str:
-    """The value of one run with the letter of its group, or mean and spread of several seeds."""
+    """The value of one run with the ranks it may have, or mean and spread of several seeds."""
     known = [row.value for row in rows if not np.isnan(row.value)]
     parts = [cell(float(np.mean(known)) if known else None)] if rows else []
     if len(known) > 1:
         parts.append(f"sd {np.std(known, ddof=1):.3f}")
-    elif rows and not np.isnan(rows[0].rank_group):
-        parts.append(_letters(rows[0].rank_group))
+    elif rows and (of := views.ranks(rows[0])):
+        parts.append(f"({of})")
     return " ".join([*parts, *["*"] * any(row.missing for row in rows)])
-
-
-def _letters(group: float) -> str:
-    """The letter of a group: a for the best one, aa after z."""
-    rest, place = divmod(int(group) - 1, 26)
-    return (_letters(rest) if rest else "") + chr(ord("a") + place)
 
 
 def _levels(rows: DataFrame) -> list[float]:
@@ -231,7 +241,7 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
     lines = [
         f"{row.task}{variant}: {RANKING.get(row.ranked_by, row.metric)} by {row.judge}{label}",
         "; ".join(filter(None, facts)),
-        f"{'a, b, ...: groups in a column, ' * is_prefixed}{on}",
+        f"{'in brackets the ranks of a column, ' * is_prefixed}{on}",
     ]
     return "\n".join(filter(None, lines))
 

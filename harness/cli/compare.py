@@ -15,7 +15,6 @@ from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present import screen
 from harness.present.screen import p_value, say, warn
-from harness.stats.estimate import BootstrapSettings
 from harness.storage.environment import other_versions
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import plain_rows, records
@@ -38,13 +37,7 @@ class Sides:
     judge_b: str | None = option("Judge of B. Default: as for A.", None)
 
 
-def compare(
-    sides: Sides,
-    seed: options.Seed = 0,
-    draws: int = option("Draws for each interval and permutation test.", 2000, min=1),
-    results: Results = RESULTS,
-    is_json: AsJson = False,
-) -> int:
+def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Compare two runs of the same samples; write a table below results/comparisons/.
 
     The runs are of one task; or of two tasks, one answered by choices and one in words. For a
@@ -62,11 +55,11 @@ def compare(
     if sides.judge_b is not None and not folders[1:]:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
     runs = [ComparedRun.read(folder) for folder in folders]
-    judges, method = (sides.judge_a, sides.judge_b), BootstrapSettings(seed, draws)
+    judges = sides.judge_a, sides.judge_b
     both = pairings.between(runs[0], runs[1], judges) if runs[1:] else None
     pairs, notes, unmatched = both or pairings.within(runs[0], sides.judge_a)
-    found = comparing.compare(pairs, method)
-    name = comparing.comparison_name([run.file for run in runs], judges, method)
+    found = comparing.compare(pairs)
+    name = comparing.comparison_name([run.file for run in runs], judges)
     if differ := other_versions(runs[0].file.packages, runs[-1].file.packages):
         words = "; ".join(f"{name} {old} in A, {new} in B" for name, old, new in differ)
         notes = [
@@ -117,7 +110,7 @@ def _put_rows(rows: DataFrame) -> None:
     shown, notes = kept[[*keys, *known]].rename(columns=columns), []
     if tests := rows["tests"].dropna().unique().tolist():
         of = " and ".join(map(str, tests))
-        notes.append(f"p belongs to the interval; Holm corrects the tests of {of} differences")
+        notes.append(f"p belongs to the interval; Holm corrects it for {of} differences")
     if rows["above_chance"].notna().any():
         notes.append("chance levels differ: Holm is of what is above chance")
     title = f"A / B: {words.removeprefix(', ')}"

@@ -16,6 +16,8 @@ from harness.storage.frames import frame_csv
 from harness.storage.tables import TableRow, read_spreadsheet
 
 ROW, RATING, RATER, ANNOTATOR, MARKS = "row", "rating", "rater", "annotator", "marks"
+MEAN = "mean"
+"""The rater of ratings that were released as means over raters."""
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
 RATED = (*COLUMNS, "place")
 """The columns of a frame of ratings; `place` is the file and line of each, for errors."""

@@ -16,7 +16,7 @@ from harness.implicitness.scorer import Scorer
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress
 from harness.stats.correlation import document_taus, spearman
-from harness.stats.estimate import mean_interval
+from harness.stats.intervals import mean_interval
 
 MEASURED: Final = ("metric", "value", "low", "high", "n", "topics", "missing", "chance")
 NEITHER: Final = (None, None)

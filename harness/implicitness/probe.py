@@ -15,7 +15,8 @@ from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
 from harness.stats.classification import PUBLISHED_EDGES, auc
-from harness.stats.estimate import Clusters, Estimate, mean_interval
+from harness.stats.estimate import Clusters, Estimate
+from harness.stats.intervals import mean_interval
 from harness.storage.cells import decode_json
 from harness.storage.frames import records
 from harness.text.dedup import fingerprint

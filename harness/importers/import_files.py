@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.data.map_drafts import import_map
-from harness.data.ratings import COLUMNS, ratings_text
+from harness.data.ratings import COLUMNS, MEAN, ratings_text
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.importers.formats.inspect_log import ZIPPED
 from harness.importers.record import SampleLookup, StoredAnswer
@@ -162,7 +162,7 @@ def _counts(job: ImportJob) -> DataFrame:
 
 def _write_ratings(path: Path, job: ImportJob) -> Path | None:
     ratings = [
-        (job.name, sample.id, sample.group, "mean", float(value), scale)
+        (job.name, sample.id, sample.group, MEAN, float(value), scale)
         for sample in job.samples
         for scale in job.task.rated
         for value in sample.references.get(scale, ())

@@ -18,7 +18,8 @@ from harness.pipeline import verdict_frame as frames
 from harness.pipeline.records import missing_of
 from harness.pipeline.verdict_frame import ALL as ALL
 from harness.pipeline.verdict_frame import OF_CHOICE, REASONS, Block, Files, detail
-from harness.stats.estimate import Clusters, Floats, Indices, Limits, mean_interval
+from harness.stats.estimate import Clusters, Floats, Indices, Limits
+from harness.stats.intervals import mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
 

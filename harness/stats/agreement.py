@@ -1,9 +1,9 @@
 """Ratings of units x raters, NaN where one is missing, and a judge's, to how far they agree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import inf, sqrt
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from harness.stats import correlation
 from harness.stats.clustered import jackknife_interval
 from harness.stats.estimate import (
+    Clusters,
     Estimate,
     Floats,
     Indices,
@@ -110,6 +111,16 @@ def attainable_r(human: Estimate) -> Estimate:
     return Estimate(None, human.n, human.skipped, human.reason or NoValue.UNRELIABLE)
 
 
+def through(result: Estimate, change: Callable[[Estimate], Estimate]) -> Estimate:
+    """A result through a function that only grows, its interval with it; below 0 is 0 there."""
+    estimate = change(result)
+    if estimate.value is None or result.low is None or result.high is None:
+        return estimate.unbounded(estimate.reason or result.why, clusters=result.clusters)
+    ends = (change(Estimate(max(0.0, end), n=1)).value for end in (result.low, result.high))
+    low, high = (0.0 if end is None else end for end in ends)
+    return estimate.between(low, high, clusters=result.clusters)
+
+
 def pairable(ratings: ArrayLike) -> PairableRatings:
     """The ratings of the units that have at least two."""
     rows = table(ratings)
@@ -195,7 +206,7 @@ def agreement_stats(
     r = correlation.dataset_pearson(rows, others)
     without = pearsons_without(rows, others, resamples)
     return {
-        "pearson_dataset": jackknife_ci(r, without, "correlation"),
+        "pearson_dataset": jackknife_ci(r, without, "correlation", resamples),
         "kendall_document": of_documents(is_zero_filled=False),
         "kendall_document_zero": of_documents(is_zero_filled=True),
         "spearman_system": of_systems(correlation.spearman(*means), "spearman"),
@@ -207,39 +218,14 @@ _FEWEST = 5  # clusters of a jackknife: with fewer, simulated intervals covered 
 _FEWEST_DRAWN = 20  # clusters of percentiles: with 10, simulated ones covered 91 of 100
 
 
-def jackknife_ci(estimate: Estimate, without: Floats, range_: Range) -> Estimate:
+def jackknife_ci(
+    estimate: Estimate, without: Floats, range_: Range, clusters: Clusters
+) -> Estimate:
     """An estimate with its interval by leaving out clusters: "too few" below five of them."""
     if estimate.value is not None and len(without) < _FEWEST:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(without))
-    return jackknife_interval(estimate, without, range_=range_)
-
-
-def interval_with_test(found: Estimate, p: float | None, clusters: int) -> Estimate:
-    """A difference with a 95 % interval that excludes 0 where, and only where, p is at most .05.
-
-    The difference is of two correlations. Where interval and test disagree, it is that of the test:
-    the difference over the t of its p is the standard error (Miettinen 1976, American Journal of
-    Epidemiology 103), t with a degree of freedom less than clusters. No interval: "degenerate"
-    where that reaches over the whole range.
-    """
-    value = found.value
-    if value is None or p is None or found.low is None or found.high is None:
-        return found.within(*_APART)
-    if (found.low > 0 or found.high < 0) == (p <= _SIGNIFICANT):
-        return found.within(*_APART)
-    from scipy.stats import t
-
-    errors = float(t.isf(p / 2, clusters - 1))
-    reach = abs(value) * float(t.isf(0.025, clusters - 1)) / errors if errors > 0 else inf
-    if p <= _SIGNIFICANT:
-        reach *= 1 - 1e-9  # 0 stays outside also at .05 itself
-    if value - reach <= _APART[0] and value + reach >= _APART[1]:
-        return found.unbounded(NoValue.DEGENERATE, clusters=found.clusters)
-    return replace(found, low=value - reach, high=value + reach).within(*_APART)
-
-
-_APART = -2.0, 2.0  # what two correlations can differ by
-_SIGNIFICANT = 0.05
+    sizes = np.bincount(clusters.places, minlength=clusters.clusters).astype(np.float64)
+    return jackknife_interval(estimate, without, range_=range_, sizes=sizes)
 
 
 def sums_without(rows: Floats, resamples: Resamples) -> Floats:
@@ -254,7 +240,7 @@ def mean_jackknife(
     values: Floats, estimate: Estimate, resamples: Resamples, *, range_: Range
 ) -> Estimate:
     """A mean of rows, NaN where a row has no value, with its interval over clusters."""
-    return jackknife_ci(estimate, means_without(values, resamples), range_)
+    return jackknife_ci(estimate, means_without(values, resamples), range_, resamples)
 
 
 def means_without(values: Floats, resamples: Resamples) -> Floats:
@@ -282,7 +268,7 @@ def document_means(
 def alpha_ci(ratings: ArrayLike, resamples: Resamples, *, scale: Scale) -> Estimate:
     """Alpha of units x raters, or documents x systems x raters, with the jackknife's interval."""
     estimate, without = _alpha_without(ratings, resamples, scale)
-    return jackknife_ci(estimate, without, "correlation")
+    return jackknife_ci(estimate, without, "correlation", resamples)
 
 
 def alpha_with_each(
@@ -306,7 +292,32 @@ def alpha_with_each(
     values = np.array([value for value, _ in known])
     without = np.mean([rest for _, rest in known], axis=0)
     estimate = Estimate(float(values.mean()), len(known), skipped, sd=deviation(values))
-    return jackknife_ci(estimate, without, "correlation")
+    return jackknife_ci(estimate, without, "correlation", resamples)
+
+
+def pairwise_agreement(ratings: Floats, judge: Floats | None, resamples: Resamples) -> Estimate:
+    """The share rated alike, over pairs of raters or of the judge with each, with its interval."""
+    raters = ratings.shape[2]
+    pairs = list(combinations(range(raters), 2))
+    if judge is not None:
+        pairs = [(place, raters) for place in range(raters)]
+        ratings = np.concatenate([ratings, judge[:, :, None]], axis=2)
+    units = ratings.reshape(ratings.shape[0] * ratings.shape[1], ratings.shape[2])
+    estimate = percent_agreement(units, pairs)
+    if estimate.value is None:
+        return estimate
+    total, counted = np.zeros(resamples.clusters), np.zeros(resamples.clusters)
+    alone = []
+    for one, other in pairs:
+        both = ~np.isnan(ratings[:, :, one]) & ~np.isnan(ratings[:, :, other])
+        alike = ratings[:, :, one] == ratings[:, :, other]
+        columns = np.column_stack([alike.sum(axis=1), both.sum(axis=1)]).astype(np.float64)
+        alone += [float(alike.sum() / both.sum())] if both.any() else []
+        shares = ratio(*sums_without(columns, resamples).T)
+        total += np.nan_to_num(shares)
+        counted += ~np.isnan(shares)
+    estimate = replace(estimate, sd=deviation(np.array(alone)))
+    return jackknife_ci(estimate, ratio(total, counted), "share", resamples)
 
 
 def deviation(values: Floats) -> float | None:

@@ -6,23 +6,22 @@ divisor has no value and is never 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import fsum, sqrt
+from math import floor, fsum, sqrt
 
 import numpy as np
 
 from harness.stats.estimate import (
-    LEAST_CLUSTERS,
     Bools,
     Clusters,
     Estimate,
     Floats,
     Indices,
+    Limits,
     Names,
     NoValue,
-    cluster_interval,
-    clustered_share,
     ratio,
 )
+from harness.stats.intervals import Parts, cluster_interval, clustered_share, satterthwaite
 from harness.stats.scales import exact_total, student_p, student_t
 
 
@@ -43,28 +42,29 @@ def classification_metrics(
     Of rows x classes: the shares `chosen`, and 1 where a class is the right one. F1 is 2 hits /
     (chosen + actual), 0 where precision or recall is 0 or has no value (van Rijsbergen 1979). None:
     "too few" without a divisor. Precision and recall have the interval of a share, F1 and its mean
-    that of `cluster_interval` with the jackknife's error.
+    that of `cluster_interval`, as each is a quotient of sums over rows.
     """
     hits, either = actual * chosen, chosen + actual
-    f1 = ratio(2 * hits.sum(axis=0), either.sum(axis=0))
-    lost = clusters.totals(hits), clusters.totals(either)
-    without = ratio(2 * (hits.sum(axis=0) - lost[0]), either.sum(axis=0) - lost[1])
-    there = lost[1] > 0
+    f1, total = ratio(2 * hits.sum(axis=0), either.sum(axis=0)), either.sum(axis=0)
+    known = total > 0
+    # How far each row moves each F1, and how much it weighs there.
+    moves = (2 * hits - f1 * either)[:, known] / total[known]
+    weights = either[:, known] / total[known]
+    of_class = dict(
+        zip(np.flatnonzero(known).tolist(), zip(moves.T, weights.T, strict=True), strict=True)
+    )
+    none = np.zeros(len(actual))
     classes = tuple(
         ClassMetrics(
             precision=_share(hits[:, at], chosen[:, at], clusters),
             recall=_share(hits[:, at], actual[:, at], clusters),
-            f1=_score(f1[at], int((either[:, at] > 0).sum()), without[there[:, at], at]),
+            f1=_score(f1[at], *of_class.get(at, (none, none)), clusters),
         )
         for at in range(actual.shape[1])
     )
-    macro, others = _means(f1[None, :])[0], _means(without)[there.any(axis=1)]
-    return classes, _score(macro, len(actual), others)
-
-
-def _means(rows: Floats) -> Floats:
-    """The mean of the numbers of each row that are not NaN."""
-    return ratio(np.nan_to_num(rows).sum(axis=1), (~np.isnan(rows)).sum(axis=1))
+    macro = f1[known].mean() if known.any() else np.nan
+    moved, weighed = (rows.mean(axis=1) if known.any() else none for rows in (moves, weights))
+    return classes, _score(macro, moved, weighed, clusters)
 
 
 def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> Estimate:
@@ -73,18 +73,20 @@ def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> Estimate:
     hits, sizes, n = hits[there], sizes[there], int(there.sum())
     if not n:
         return Estimate.missing(NoValue.TOO_FEW, n=0)
-    own = Clusters.named(clusters.places[there])
-    estimate = Estimate(float(ratio(hits.sum(), sizes.sum())), n)
-    return clustered_share(estimate, own.totals(hits), own.totals(sizes))
+    own, value = Clusters.named(clusters.places[there]), float(hits.sum() / sizes.sum())
+    return clustered_share(
+        Estimate(value, n), Parts.of(hits / sizes, value, own, sizes / sizes.sum())
+    )
 
 
-def _score(value: float, n: int, without: Floats) -> Estimate:
-    """A value and, from its values without each cluster, the jackknife's error of it."""
+def _score(value: float, moves: Floats, weights: Floats, clusters: Clusters) -> Estimate:
+    """A score of some rows: how far each moves it, and its weight."""
     if np.isnan(value):
-        return Estimate.missing(NoValue.TOO_FEW, n=n)
-    estimate, known = Estimate(float(value), n), without[~np.isnan(without)]
-    parts = (known.mean() - known) * (1 - 1 / len(known)) if len(known) else known
-    return cluster_interval(estimate, parts, is_share=True)
+        return Estimate.missing(NoValue.TOO_FEW, n=len(weights))
+    there = weights > 0
+    own = Clusters.named(clusters.places[there])
+    parts = Parts.of(moves[there] / weights[there], 0.0, own, weights[there])
+    return cluster_interval(Estimate(float(value), int(there.sum())), parts, is_share=True)
 
 
 def one_hot(places: Sequence[int] | Indices, count: int) -> Floats:
@@ -157,24 +159,43 @@ def shares_of(odds: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(odds / 2)), dtype=np.float64)
 
 
-def trend(x: Floats, y: Floats, clusters: Clusters) -> Estimate:
-    """The slope of a share against x in log-odds a unit, its interval, and the test of no slope.
+LEAST_OF_KIND = 10
+"""Clusters with a flagged row, and with one that is not, below which a share has no slope."""
 
-    Interval and test are Wald's with a variance robust to clusters, corrected for few of them (CR2:
-    Bell & McCaffrey 2002; Pustejovsky & Tipton 2018), and Student's t of two degrees less than
-    clusters. None: as for `line`; interval and test alone "too few" below three clusters.
+
+def trend(x: Floats, y: Floats, clusters: Clusters) -> Estimate:
+    """The slope of a share against x in log-odds a unit, its interval, and the test of no trend.
+
+    The interval is Wald's with a variance robust to clusters and corrected for few and for large
+    ones (CR2: Bell & McCaffrey 2002; Pustejovsky & Tipton 2018), and Student's t of Satterthwaite's
+    degrees. The test is that of the line of the share along the midranks of x, as a slope of rare
+    flags is far from normal. None: "too few" below `LEAST_OF_KIND`; else as for `line`.
     """
-    fitted, n, count = line(x, y), len(x), clusters.clusters
+    fitted, n = _enough(x, y, clusters), len(x)
     if isinstance(fitted, NoValue):
-        return Estimate.missing(fitted, n)
-    slope, error = fitted[1], sqrt(_variance(x, y, fitted, clusters)[1, 1])
-    estimate = Estimate(slope, n)
-    if count < LEAST_CLUSTERS or error == 0:
-        why = NoValue.TOO_FEW if count < LEAST_CLUSTERS else NoValue.DEGENERATE
-        return estimate.unbounded(why, clusters=count)
-    reach, t = student_t(count - 2) * error, slope / error
-    found = estimate.between(slope - reach, slope + reach, clusters=count)
-    return replace(found, statistic=t, p=student_p(t, count - 2))
+        return Estimate.missing(fitted, n, clusters=clusters.clusters)
+    shares, slope = shares_of(fitted[0] + fitted[1] * x), np.array([[0.0, 1.0]])
+    ((error, degrees),) = _errors(x, y - shares, shares * (1 - shares), clusters, slope)
+    estimate, count = Estimate(fitted[1], n), clusters.clusters
+    ranks = _twice_below(x, x)
+    middle = ranks - ranks.mean()
+    steep = _product(middle, y) / _product(middle, middle)
+    left = y - y.mean() - steep * middle
+    ((other, freedom),) = _errors(ranks, left, np.ones(n), clusters, slope)
+    if min(error, other) == 0:
+        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
+    reach, t = student_t(degrees) * error, steep / other
+    ends = fitted[1] - reach, fitted[1] + reach
+    found = estimate.between(*ends, clusters=count, degrees=degrees)
+    return replace(found, statistic=t, p=student_p(t, freedom))
+
+
+def _enough(x: Floats, y: Floats, clusters: Clusters) -> tuple[float, float] | NoValue:
+    """The logistic line of a share, "too few" where too few clusters have a row of either kind."""
+    kinds = (clusters.places[y > 0], clusters.places[y < 1])
+    if min(len(np.unique(places)) for places in kinds) < LEAST_OF_KIND:
+        return NoValue.TOO_FEW
+    return line(x, y)
 
 
 def logistic_curve(
@@ -182,34 +203,83 @@ def logistic_curve(
 ) -> tuple[Floats, Floats, Floats] | NoValue:
     """The logistic curve of a share at some places, and the ends of its 95% band.
 
-    Wald's in log-odds, as of `trend`; NaN below three clusters. None: as for `line`.
+    Wald's in log-odds, as of `trend`. None: as for `trend`.
     """
-    fitted = line(x, y)
+    fitted = _enough(x, y, clusters)
     if isinstance(fitted, NoValue):
         return fitted
-    reach = np.full(len(at), np.nan)
-    if clusters.clusters >= LEAST_CLUSTERS:
-        rows = np.column_stack([np.ones(len(at)), at])
-        variance = np.einsum("pi,ij,pj->p", rows, _variance(x, y, fitted, clusters), rows)
-        reach = student_t(clusters.clusters - 2) * np.sqrt(np.maximum(variance, 0))
+    shares, rows = shares_of(fitted[0] + fitted[1] * x), np.column_stack([np.ones(len(at)), at])
+    found = _errors(x, y - shares, shares * (1 - shares), clusters, rows)
+    reach = np.array([student_t(degrees) * error for error, degrees in found])
     odds = fitted[0] + fitted[1] * at
     return shares_of(odds), shares_of(odds - reach), shares_of(odds + reach)
 
 
-def _variance(x: Floats, y: Floats, fitted: tuple[float, float], clusters: Clusters) -> Floats:
-    """CR2, 2 x 2: each cluster's score over the root of what it leaves to the others."""
-    shares = shares_of(fitted[0] + fitted[1] * x)
-    # About the mean, so that no digits are lost where x is far from 0.
-    middle, weights = float(x.mean()), shares * (1 - shares)
+def _errors(
+    x: Floats, residuals: Floats, weights: Floats, clusters: Clusters, wanted: Floats
+) -> list[tuple[float, float]]:
+    """CR2's error of sums of a line's intercept and slope, and its degrees of freedom.
+
+    `wanted` has how often each sum takes both. Rows correlate within clusters as their residuals
+    do. All by forms of 2 x 2, so that no digit hangs on a processor's library.
+    """
+    middle, count = float(x.mean()), clusters.clusters  # so that no digits are lost far from 0
     rows = np.column_stack([np.ones(len(x)), x - middle])
-    scores = clusters.totals(rows * (y - shares)[:, None])
     information = clusters.totals(weights[:, None, None] * rows[:, :, None] * rows[:, None, :])
-    root = np.linalg.cholesky(np.linalg.inv(information.sum(axis=0)))
-    left, axes = np.linalg.eigh(np.eye(2) - root.T @ information @ root)
-    scale = np.where(left > _LEFT, np.where(left > _LEFT, left, 1) ** -0.5, 0)
-    moved = np.einsum("gij,gj,gkj,gk->gi", axes, scale, axes, scores @ root)
-    back = np.array([[1.0, -middle], [0.0, 1.0]]) @ root
-    return np.asarray(back @ (moved.T @ moved) @ back.T, dtype=np.float64)
+    (aa, ab), (_, bb) = information.sum(axis=0)
+    # The root of its inverse: root x root' is the inverse.
+    low = sqrt(bb - ab * ab / aa)
+    root = np.array([[1 / sqrt(aa), -ab / aa / low], [0.0, 1 / low]])
+    share = np.einsum("ji,gjk,kl->gil", root, information, root)
+    half = _inverse_root(np.eye(2) - share)
+    scores = np.einsum("gi,ij->gj", clusters.totals(rows * residuals[:, None]), root)
+    sizes = np.bincount(clusters.places, minlength=count).astype(np.float64)
+    alike = Parts.of(residuals / np.sqrt(np.maximum(weights, _LEFT)), 0.0, clusters).alike
+    spread = share * (1 + (sizes - 1) * alike)[:, None, None]
+    total = spread.sum(axis=0)
+    kernel = np.block([[total, -np.eye(2)], [-np.eye(2), np.zeros((2, 2))]])
+    found = []
+    for own, slope in wanted:
+        taken = np.einsum("ji,j->i", root, np.array([own, slope - own * middle]))
+        moved = np.einsum("gij,j->gi", half, taken)
+        error = sqrt(float((np.einsum("gi,gi->g", moved, scores) ** 2).sum()))
+        columns = np.einsum("mgij,gj->gmi", np.stack([share, spread]), moved).reshape(count, 4)
+        diagonal = np.einsum("gi,gij,gj->g", moved, spread, moved)
+        found.append((error, satterthwaite(diagonal, columns, kernel)))
+    return found
+
+
+def _inverse_root(matrices: Floats) -> Floats:
+    """The inverse of the root of each symmetric matrix of 2 x 2, without what is lost to rounding.
+
+    A cluster that leaves nothing to the others on an axis decides alone there, and has no residual.
+    """
+    trace = matrices[:, 0, 0] + matrices[:, 1, 1]
+    product = matrices[:, 0, 0] * matrices[:, 1, 1] - matrices[:, 0, 1] ** 2
+    root = np.sqrt(np.maximum(product, 0))
+    is_whole = root > _LEFT * np.maximum(trace, _LEFT)
+    base = np.where(is_whole, root * np.sqrt(trace + 2 * root), 1)
+    turned = np.eye(2) * trace[:, None, None] - matrices  # the adjugate
+    whole = (turned + np.eye(2) * root[:, None, None]) / base[:, None, None]
+    one = matrices / np.where(trace > _LEFT, trace, np.inf)[:, None, None] ** 1.5
+    return np.where(is_whole[:, None, None], whole, one)
+
+
+def threshold_below(scores: Sequence[float], rate: float) -> tuple[float, Limits | None]:
+    """The score above which further ones lie with a chance of at most `rate`, and what it may be.
+
+    Of m scores k lie above it, and of a further one the chance is (k + 1) / (m + 1): at most the
+    rate on average, while it varies as a beta distribution, whose 95 % ends come with it (Vovk
+    2012, split conformal prediction). The greatest score, and None, with too few for the rate.
+    """
+    from scipy.special import betaincinv
+
+    ordered = sorted(scores, reverse=True)
+    above = floor(rate * (len(ordered) + 1) + 1e-9) - 1
+    if above < 0:
+        return ordered[0], None
+    low, high = betaincinv(above + 1, len(ordered) - above, [0.025, 0.975])
+    return ordered[above], (float(low), float(high))
 
 
 PUBLISHED_EDGES = tuple(step / 4 for step in range(9))
@@ -273,7 +343,8 @@ def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters)
     own, others = np.where(truth, truth.sum(), (~truth).sum()), np.where(truth, below, above)
     pairs = int(truth.sum()) * int((~truth).sum())
     value = float(below[truth].sum() / 2) / pairs
-    parts = clusters.totals((others / 2 * own / pairs - value) / own)
+    # A text weighs as much as all others of its kind do, and both kinds are half of all.
+    parts = Parts.of(2 * (others / 2 * own / pairs - value), 0.0, clusters, 1 / (2 * own))
     return cluster_interval(Estimate(value, len(truth)), parts, is_share=True)
 
 

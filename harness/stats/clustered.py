@@ -1,4 +1,4 @@
-"""Means and gaps of shares of items in clusters; p is below .05 just where 0 is outside of 95 %."""
+"""Means and gaps of shares of items in clusters, with their tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,19 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats import scales
-from harness.stats.estimate import (
+from harness.stats.estimate import Clusters, Estimate, Floats, Limits, Names, NoValue
+from harness.stats.intervals import (
     LEAST_CLUSTERS,
-    Clusters,
-    Estimate,
-    Floats,
-    Limits,
-    Names,
-    NoValue,
+    Parts,
+    Share,
     check_values,
     cluster_interval,
     clustered_share,
+    freedom,
     limited,
-    standard_error,
 )
 
 
@@ -36,29 +33,29 @@ def clustered_mean(
     rows: Floats = np.asarray(values, dtype=np.float64)
     check_values(rows, clusters)
     own = Clusters.named(clusters)
-    n, count = len(rows), own.clusters
-    if n == 0:
+    if not (n := len(rows)):
         return Estimate.missing(NoValue.TOO_FEW, n=0)
     estimate = Estimate(value := scales.exact_mean(rows), n=n)
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = own.totals((rows - value) / n)
+        parts = Parts.of(rows, value, own)
     found = cluster_interval(estimate, parts, level=level)
     if found.why is not None:
         return found
-    statistic = value / standard_error(parts)
+    statistic = value / parts.error
     found = limited(found, rows.tolist(), limits)
-    return replace(found, statistic=statistic, p=scales.student_p(statistic, count - 1))
+    return replace(found, statistic=statistic, p=scales.student_p(statistic, parts.degrees))
 
 
 def detectable_difference(
-    reach: float, clusters: int, *, level: float = 0.95, power: float = 0.8
+    reach: float, clusters: float, *, level: float = 0.95, power: float = 0.8
 ) -> float:
     """The true difference that a test of this precision finds with a probability of `power`.
 
     `reach` is how far the interval of `level` goes to either side (Bloom 1995, "Minimum Detectable
-    Effects", Evaluation Review 19:547). ValueError below two clusters.
+    Effects", Evaluation Review 19:547), `clusters` what an estimate is `worth`. ValueError unless
+    more than one.
     """
-    if clusters < 2:
+    if clusters <= 1:
         raise ValueError(f"{clusters} clusters have no error; give two or more")
     from scipy.special import stdtrit
 
@@ -73,8 +70,10 @@ def paired_gap(
 
     Tango's score interval (1998, Statistics in Medicine 17:891), which holds its level where few
     items differ or none. Clusters whose items differ alike are its pairs. Else items are worth as
-    many as would have this error if they were independent, with Student's t and a degree of freedom
-    less than there are clusters. No interval: "too few" below three clusters.
+    many as would have this error if they were independent, with Student's t of the degrees of
+    `Parts`. p of pairs is McNemar's exact one (1947): where neither is better, each that differs is
+    a fair coin (Dixon & Mood 1946); it may be above .05 though the interval leaves out 0. Else p is
+    of Tango's score at 0. No interval and no p: "too few" below three clusters.
     """
     rows: Floats = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     own, n = Clusters.named(clusters), len(rows)
@@ -87,17 +86,30 @@ def paired_gap(
     is_plain = bool(np.ptp(sizes) == 0 and (own.totals(np.abs(rows)) == np.abs(sums)).all())
     is_plain = not rows.any() or (is_plain and bool(np.isin(np.abs(sums), (0, sizes[0])).all()))
     more, less = (float(np.clip(side * rows, 0, None).mean()) for side in (1, -1))
-    worth, reach = float(own.clusters), scales.normal_reach(level)
+    parts = Parts.of(rows, float(rows.mean()), own)
+    worth, degrees = 1 / float((parts.weights**2).sum()), None
     if not is_plain:
-        residuals = rows - rows.mean()
-        variance = standard_error(own.totals(residuals / n)) ** 2
-        independent = float((residuals**2).sum()) / (n * (n - 1))
-        worth = (
-            min(float(n), n * independent / variance) if variance > scales.ROUNDING**2 else worth
-        )
-        reach = scales.student_t(own.clusters - 1, level=level)
+        variance, degrees = parts.error**2, parts.degrees
+        alone = (
+            parts.within * n / (n - 1)
+        )  # n times the variance of a mean of rows without clusters
+        worth = min(float(n), alone / variance) if variance > scales.ROUNDING**2 else worth
+    reach = (
+        scales.normal_reach(level) if degrees is None else scales.student_t(degrees, level=level)
+    )
     low, high = (_tango_end(more, less, worth, end * reach) for end in (1, -1))
-    return gap.between(low, high, clusters=own.clusters)
+    score = (more - less) * sqrt(worth / (more + less)) if more + less > 0 else 0.0
+    counts = int((sums > 0).sum()), int((sums < 0).sum())
+    p = _fair_coins(*counts) if degrees is None else scales.student_p(score, degrees)
+    found = gap.between(low, high, clusters=own.clusters, degrees=degrees)
+    return replace(found, statistic=score, p=p, worth=found.worth if degrees else worth)
+
+
+def _fair_coins(first: int, second: int) -> float:
+    """The two-sided chance that fair coins fall at least as unevenly; 1 without any."""
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(min(first, second), first + second, 0.5)))
 
 
 def _tango_end(more: float, less: float, n: float, score: float) -> float:
@@ -141,43 +153,35 @@ def share_interval(rows: ShareRows) -> Estimate:
         return Estimate.missing(NoValue.TOO_FEW, n=0)
     found = Clusters.named(names[own].tolist())
     hits = np.asarray(rows.hits, dtype=np.float64)[own]
-    estimate = Estimate(fsum(hits) / fsum(sizes[own]), len(hits))
-    return clustered_share(estimate, found.totals(hits), found.totals(sizes[own]))
+    value = fsum(hits) / fsum(sizes[own])
+    parts = Parts.of(hits / sizes[own], value, found, sizes[own] / fsum(sizes[own]))
+    return clustered_share(Estimate(value, len(hits)), parts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
-    """A share, how far each cluster moves it, and the rows it is worth; trials are plain."""
+class _Side:
+    """A share, how far each cluster of both sides moves it, and the number of its own clusters."""
 
-    value: float
+    share: Share
     parts: Floats
-    effective: float
     clusters: int
-    is_plain: bool
-
-    def ends(self, level: float) -> tuple[float, float]:
-        degrees = self.clusters - 1
-        reach = (
-            scales.normal_reach(level) if self.is_plain else scales.student_t(degrees, level=level)
-        )
-        return scales.wilson_ends(self.value, self.effective, reach)
 
 
 def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
     """How much greater the first share is than the second, -1 to 1.
 
     Zou & Donner's interval (2008, Statistics in Medicine 27), for independent shares Newcombe's
-    (1998, method 10): the distances of the two shares to the ends of their Wilson intervals (with
-    the effective number of rows and Student's t: Korn & Graubard 1998), joined as errors are. p is
-    1 less the level at which it just reaches zero, at least 1e-12; `n` counts rows. None: "too few"
-    where a side has no row or, for the interval, fewer than three clusters; "constant".
+    (1998, method 10): the distances of the two shares to the ends of the intervals of `Share`,
+    joined as errors are. p is 1 less the level at which it just reaches zero, at least 1e-12; `n`
+    counts rows. None: "too few" where a side has no row or, for the interval, fewer than three
+    clusters; "constant".
     """
     names = sorted({*first.clusters, *second.clusters})
-    left, right = (_share_of(rows, names) for rows in (first, second))
+    left, right = (_side(rows, names) for rows in (first, second))
     n, count = len(first.hits) + len(second.hits), len(names)
     if left is None or right is None:
         return Estimate.missing(NoValue.TOO_FEW, n=n, clusters=count)
-    gap = Estimate(left.value - right.value, n)
+    gap = Estimate(left.share.value - right.share.value, n)
     if min(left.clusters, right.clusters) < LEAST_CLUSTERS:
         return gap.unbounded(NoValue.TOO_FEW, clusters=count)
     low, high = _gap_ends(left, right, 0.95)
@@ -187,45 +191,36 @@ def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
     return replace(gap.between(low, high, clusters=count), statistic=gap.value, p=p)
 
 
-def _share_of(rows: ShareRows, names: Sequence[str]) -> _Share | None:
+def _side(rows: ShareRows, names: Sequence[str]) -> _Side | None:
     """The share of some rows; its parts are in the order of `names`. None without a row."""
-    n = fsum(rows.sizes)
-    if n <= 0:
-        return None
-    value = min(1.0, max(0.0, fsum(rows.hits) / n))
-    place = {name: at for at, name in enumerate(names)}
-    hits, sizes = np.zeros(len(names)), np.zeros(len(names))
-    for hit, size, cluster in zip(rows.hits, rows.sizes, rows.clusters, strict=True):
-        hits[place[cluster]] += hit
-        sizes[place[cluster]] += size
+    sizes = np.asarray(rows.sizes, dtype=np.float64)
     own = sizes > 0
-    count, spread = int(own.sum()), value * (1 - value)
-    is_whole = spread <= scales.ROUNDING  # nothing shows how alike a cluster's rows are
-    is_plain = np.ptp(sizes[own]) == 0 and bool(np.isin(hits[own], (0, sizes.max())).all())
-    parts: Floats = np.zeros(len(names)) if is_whole else (hits - value * sizes) / n
-    if is_whole or is_plain:
-        return _Share(value, parts, count, count, is_plain=True)
-    variance = fsum((parts**2).tolist()) * count / max(1, count - 1)
-    effective = min(n, spread / variance) if variance > 0 else n
-    return _Share(value, parts, effective, count, is_plain=False)
+    if not own.any():
+        return None
+    hits, clusters = np.asarray(rows.hits, dtype=np.float64)[own], np.asarray(rows.clusters)[own]
+    weights = sizes[own] / fsum(sizes[own])
+    value = min(1.0, max(0.0, fsum(hits) / fsum(sizes[own])))
+    found = Parts.of(hits / sizes[own], value, Clusters.named(clusters.tolist()), weights)
+    parts: Floats = np.zeros(len(names))
+    if len(found.sums) < LEAST_CLUSTERS:
+        return _Side(Share(value, len(found.sums), None), parts, len(found.sums))
+    parts[np.isin(names, clusters)] = found.scaled
+    return _Side(Share.of(value, found), parts, len(found.sums))
 
 
-def _gap_ends(left: _Share, right: _Share, level: float) -> tuple[float, float]:
+def _gap_ends(left: _Side, right: _Side, level: float) -> tuple[float, float]:
     scale = sqrt(float((left.parts**2).sum() * (right.parts**2).sum()))
-    alike = float(left.parts @ right.parts) / scale if scale > 0 else 0.0
-    (low, high), (other_low, other_high) = left.ends(level), right.ends(level)
+    alike = float((left.parts * right.parts).sum()) / scale if scale > 0 else 0.0
+    (low, high), (other_low, other_high) = left.share.ends(level), right.share.ends(level)
+    one, other = left.share.value, right.share.value
     below, above = (
-        sqrt(max(0.0, one**2 + other**2 - 2 * alike * one * other))
-        for one, other in (
-            (left.value - low, other_high - right.value),
-            (high - left.value, right.value - other_low),
-        )
+        sqrt(max(0.0, near**2 + far**2 - 2 * alike * near * far))
+        for near, far in ((one - low, other_high - other), (high - one, other - other_low))
     )
-    gap = left.value - right.value
-    return max(-1.0, gap - below), min(1.0, gap + above)
+    return max(-1.0, one - other - below), min(1.0, one - other + above)
 
 
-def _gap_p(left: _Share, right: _Share) -> float:
+def _gap_p(left: _Side, right: _Side) -> float:
     """The level at which the interval reaches zero, from 1; on the side of .05 that it is on."""
 
     def leaves_out_zero(p: float) -> bool:
@@ -243,10 +238,14 @@ def _gap_p(left: _Share, right: _Share) -> float:
     return sqrt(low * high) if is_outside else high
 
 
-def jackknife_interval(estimate: Estimate, without: Floats, *, range_: scales.Range) -> Estimate:
+def jackknife_interval(
+    estimate: Estimate, without: Floats, *, range_: scales.Range, sizes: Floats | None = None
+) -> Estimate:
     """An estimate with its interval; `without` has its value without each cluster, NaN for none.
 
-    On a scale without ends (Efron & Tibshirani 1993, chapter 11). No interval: the estimate's
+    On a scale without ends (Efron & Tibshirani 1993, chapter 11), with Student's t; `sizes` of
+    clusters that are not of one size lower its degrees of freedom. Where the range is "any", there
+    is the test that the value is 0, too. No interval: the estimate's
     reason; "too few" below three clusters, or where the estimate has no value without one of them;
     "constant" where leaving any out changes nothing; "degenerate" at the end of its range.
     """
@@ -264,6 +263,11 @@ def jackknife_interval(estimate: Estimate, without: Floats, *, range_: scales.Ra
     if not isfinite(middle) or not np.isfinite(values).all():
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
-    reach = scales.student_t(count - 1) * error
+    weights = np.ones(count) / count if sizes is None else sizes / sizes.sum()
+    degrees = freedom(weights, weights**2)
+    reach = scales.student_t(degrees) * error
     low, high = scales.narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
-    return estimate.between(low, high, clusters=count)
+    found = estimate.between(low, high, clusters=count, degrees=degrees)
+    if range_ != "any":
+        return found
+    return replace(found, statistic=middle / error, p=scales.student_p(middle / error, degrees))

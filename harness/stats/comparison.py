@@ -1,33 +1,19 @@
 """Tests of two judges against people, and of two sets of verdicts; the value is the statistic."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import comb, inf, sqrt
+from math import sqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.clustered import jackknife_interval
-from harness.stats.estimate import (
-    Bools,
-    Clusters,
-    Estimate,
-    Floats,
-    Names,
-    NoValue,
-    complete,
-    flips,
-    generator,
-    mean_interval,
-    ratio,
-    snapped,
-    table,
-)
+from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Names, NoValue, ratio, table
+from harness.stats.intervals import mean_interval
 from harness.stats.scales import ROUNDING
 
 Flags = Sequence[bool] | Bools
-Statistic = Callable[[Floats, Floats], Estimate]
 Alternative = Literal["two-sided", "greater"]
 
 
@@ -57,65 +43,6 @@ def williams_test(
     return Estimate(statistic, n, p=float(tail))
 
 
-def permutation_test(
-    human: ArrayLike,
-    judges: tuple[ArrayLike, ArrayLike],
-    statistic: Statistic,
-    *,
-    seed: str,
-    draws: int = 1000,
-    clusters: Sequence[str] | None = None,
-) -> Estimate:
-    """The permutation test PERM-BOTH: do two judges' statistics differ by more than chance?
-
-    Deutsch, Dror & Roth (2021, "A Statistical Analysis of Summarization Evaluation Metrics",
-    algorithm 2). Both judges' ratings are standardised over the complete cells and swapped at
-    random: whole clusters, or without `clusters` each cell alone, as in the paper, which is right
-    only where errors are independent. The value is first less second, p two-sided with the data at
-    hand among the draws; `n` counts the draws that had a value, `skipped` the others. None: as the
-    statistic, "constant" where a judge is, "too few" where no draw has a value.
-    """
-    if draws < 1:
-        raise ValueError(f"one draw or more, not {draws!r}")
-    rows, first = complete(human, judges[0])
-    first, second = complete(first, judges[1])
-    rows = np.where(np.isnan(second), np.nan, rows)
-    if reason := _why_not_standard(first) or _why_not_standard(second):
-        return Estimate.missing(reason, 0)
-    # Rounding may neither break a judge's ties nor those of the two judges.
-    first, second = snapped([_standardised(first), _standardised(second)])
-    pair = statistic(rows, first), statistic(rows, second)
-    if pair[0].value is None or pair[1].value is None:
-        return Estimate.missing(pair[0].reason or pair[1].reason, 0)
-    observed = pair[0].value - pair[1].value
-    defined, reached = 0, 0
-    for swap in _swaps(rows.shape, clusters, seed=seed, draws=draws):
-        one = statistic(rows, np.where(swap, second, first)).value
-        other = statistic(rows, np.where(swap, first, second)).value
-        if one is not None and other is not None:
-            defined += 1
-            reached += abs(one - other) >= abs(observed) - ROUNDING
-    if defined == 0:
-        return Estimate.missing(NoValue.TOO_FEW, 0, skipped=draws)
-    return Estimate(observed, defined, draws - defined, p=(reached + 1) / (defined + 1))
-
-
-def _swaps(
-    shape: tuple[int, ...], clusters: Sequence[str] | None, *, seed: str, draws: int
-) -> Iterator[NDArray[np.bool_]]:
-    """For each draw, which cells are swapped; a cluster's are swapped together."""
-    numbers = generator(seed)
-    if clusters is None:
-        for _ in range(draws):
-            yield numbers.integers(0, 2, size=shape, dtype=np.int8) == 1
-        return
-    if len(clusters) != shape[0]:
-        raise ValueError(f"one cluster a row, not {len(clusters)} for {shape[0]} rows")
-    names, places = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    for _ in range(draws):
-        yield (numbers.integers(0, 2, size=len(names), dtype=np.int8) == 1)[places][:, None]
-
-
 def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:
     """The p-values as adjusted by Holm (1979); None stays None and is not counted."""
     if bad := [value for value in p if value is not None and not 0 <= value <= 1]:
@@ -132,18 +59,6 @@ def holm_of(p: Floats) -> Floats:
     return np.minimum(found, 1.0)
 
 
-def _why_not_standard(ratings: Floats) -> NoValue | None:
-    values = ratings[~np.isnan(ratings)]
-    if len(values) < 2:
-        return NoValue.TOO_FEW
-    is_flat = np.ptp(values) <= ROUNDING * np.abs(values).max()
-    return NoValue.CONSTANT if is_flat else None
-
-
-def _standardised(ratings: Floats) -> Floats:
-    return np.asarray((ratings - np.nanmean(ratings)) / np.nanstd(ratings), dtype=np.float64)
-
-
 Alignment = Literal["accuracy", "rmse"]
 _RATE = 0.05  # the false discovery rate of the paper
 
@@ -156,16 +71,18 @@ def annotator_test(
     epsilon: float,
     least_units: int = 30,
     clusters: Sequence[str] | None = None,
-) -> tuple[Estimate, Estimate]:
-    """The alternative annotator test: may the judge replace a rater? Winning rate and advantage.
+) -> tuple[Estimate, ...]:
+    """The alternative annotator test: winning and losing rate of the judge, and its advantage.
 
     Calderon, Reichart & Dror (ACL 2025, arXiv 2501.10970): each rater is left out in turn, and the
     judge has to agree with the remaining raters as well; it passes with a winning rate of one half
-    or more. The advantage is the mean share of a rater's units where the judge is at least as near.
-    `raters` is units x raters; "accuracy" is for labels, "rmse" for ratings. Units with two raters
-    and a judge's rating count; raters with fewer than `least_units`, or all of one cluster, are
-    skipped. The t-test keeps clusters whole (Cameron & Miller 2015), where given. `n` counts
-    raters. None: "one rater" where fewer than two rated anything, "too few" without such a rater.
+    or more. The losing rate is of the raters that agree better than it does by more than epsilon:
+    with less than one half of both the ratings cannot tell. The advantage is the mean share of a
+    rater's units where the judge is at least as near. `raters` is units x raters; "accuracy" is for
+    labels, "rmse" for ratings. Units with two raters and a judge's rating count; raters with fewer
+    than `least_units`, or all of one cluster, are skipped. The t-test keeps clusters whole (Cameron
+    & Miller 2015), where given. `n` counts raters. None: "one rater" where fewer than two rated
+    anything, "too few" without such a rater.
     """
     rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
     names = np.arange(len(rows)) if clusters is None else np.asarray(clusters, dtype=str)
@@ -183,15 +100,16 @@ def annotator_test(
     skipped = rows.shape[1] - len(places)
     if not places:
         none = Estimate(None, 0, skipped, NoValue.TOO_FEW if has_two else NoValue.ONE_RATER)
-        return none, none
+        return none, none, none
     wins = [_wins(rows, column, rater=place, alignment=alignment) for place in places]
-    gaps = [human - machine for machine, human in wins]
-    ps = [_p_below(one, names[seen[at]], epsilon) for at, one in zip(places, gaps, strict=True)]
-    advantage, n = float(np.mean([machine.mean() for machine, _ in wins])), len(wins)
-    return Estimate(_winning_rate(ps), n, skipped), Estimate(advantage, n, skipped)
+    known = [(them - it, names[seen[at]]) for at, (it, them) in zip(places, wins, strict=True)]
+    won = _share_found([_p_below(gap - epsilon, own) for gap, own in known])
+    lost = _share_found([_p_below(epsilon - gap, own) for gap, own in known])
+    found = won, lost, float(np.mean([machine.mean() for machine, _ in wins]))
+    return tuple(Estimate(value, len(wins), skipped) for value in found)
 
 
-def _winning_rate(ps: Sequence[float]) -> float:
+def _share_found(ps: Sequence[float]) -> float:
     from scipy.stats import false_discovery_control
 
     return float(np.mean(false_discovery_control(ps, method="by") <= _RATE))
@@ -217,8 +135,8 @@ def _near(ratings: Floats, others: Floats, alignment: Alignment) -> Floats:
     return np.asarray(-np.sqrt(np.nanmean((ratings - others) ** 2, axis=1)), dtype=np.float64)
 
 
-def _p_below(differences: Floats, clusters: NDArray[np.generic], epsilon: float) -> float:
-    """The one-sided p of Student's t that the mean lies below epsilon, clusters kept whole."""
+def _p_below(differences: Floats, clusters: NDArray[np.generic]) -> float:
+    """The one-sided p of Student's t that the mean lies below 0, clusters kept whole."""
     # Without any spread t is infinite, and p 0 or 1: all units agree.
     from scipy.stats import t
 
@@ -226,10 +144,9 @@ def _p_below(differences: Floats, clusters: NDArray[np.generic], epsilon: float)
     names, places = np.unique(clusters, return_inverse=True)
     count, sums = len(names), np.bincount(places, differences - mean)
     error = sqrt(count / (count - 1) * float((sums**2).sum())) / len(differences)
-    excess = mean - epsilon
     if error <= ROUNDING:
-        return float(t.cdf(inf if excess >= 0 else -inf, count - 1))
-    return float(t.cdf(excess / error, count - 1))
+        return float(mean > -ROUNDING)
+    return float(t.cdf(mean / error, count - 1))
 
 
 Fourfold = tuple[int, int, int, int]
@@ -243,35 +160,6 @@ def fourfold(first: Flags, second: Flags) -> Fourfold:
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     both, ours, theirs = int((one & other).sum()), int(one.sum()), int(other.sum())
     return both, ours - both, theirs - both, len(one) - ours - theirs + both
-
-
-def mcnemar_exact(table: Fourfold) -> Estimate:
-    """McNemar's exact test: is one of the two right more often?
-
-    McNemar (1947, Psychometrika 12); Dixon & Mood (1946): if neither is, each item that is right in
-    one alone is a fair coin. p, two-sided, is 1 without such an item. The value is the count of the
-    first alone less that of the second, `n` their sum. None: "too few" without an item.
-    """
-    _, first, second, _ = table
-    if not sum(table):
-        return Estimate.missing(NoValue.TOO_FEW, 0)
-    n, tail, ways = first + second, 0, 1
-    for count in range(min(first, second) + 1):
-        tail, ways = tail + ways, ways * (n - count) // (count + 1)
-    return Estimate(float(first - second), n, p=min(1.0, 2 * tail / 2**n))
-
-
-def mcnemar_mid_p(table: Fourfold) -> Estimate:
-    """McNemar's test by mid-p: outcomes as extreme as the one at hand count half.
-
-    Fagerland, Lydersen & Laake (2013, BMC Medical Research Methodology 13:91). None: "degenerate"
-    where no item is right in one alone, "too few" without any.
-    """
-    exact, (_, first, second, _) = mcnemar_exact(table), table
-    if exact.p is None or exact.n == 0:
-        return Estimate.missing(exact.reason or NoValue.DEGENERATE, 0)
-    at_hand = comb(exact.n, first) / 2**exact.n
-    return replace(exact, p=1 - at_hand / 2 if first == second else exact.p - at_hand)
 
 
 def share_given(readings: tuple[Flags, Flags], clusters: Names, *, given: bool) -> Estimate:
@@ -299,27 +187,8 @@ def phi(first: Flags, second: Flags, clusters: Names) -> Estimate:
     if np.isnan(value):
         return Estimate.missing(NoValue.CONSTANT if len(one) else NoValue.TOO_FEW, n=len(one))
     estimate = Estimate(value, n=len(one))
-    return jackknife_interval(estimate, _phis(total - sums), range_="any").within(-1, 1)
-
-
-def sign_flip_test(
-    differences: ArrayLike, clusters: Names, *, seed: str, draws: int = 2000
-) -> Estimate:
-    """The paired permutation test: is the mean difference more than chance?
-
-    Clusters' differences are flipped whole (Fisher 1935, section 21), in every way or in `draws`. p
-    is two-sided, the value the mean difference, `n` the clusters. None: "too few" without an item.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    if len(values) == 0:
-        return Estimate.missing(NoValue.TOO_FEW, 0)
-    sums = Clusters.named(clusters).totals(values)
-    there = sums[np.abs(sums) > ROUNDING * max(1.0, float(np.abs(values).max()))]
-    least = abs(there.sum()) - ROUNDING * np.abs(there).sum()
-
-    at_hand, ways, blocks = flips(len(there), seed=seed, draws=draws)
-    reached = sum(int((np.abs(signs @ there) >= least).sum()) for signs in blocks)
-    return Estimate(float(values.mean()), len(sums), p=(at_hand + reached) / ways)
+    found = jackknife_interval(estimate, _phis(total - sums), range_="any", sizes=sums[:, 3])
+    return found.within(-1, 1)
 
 
 def _phis(sums: Floats) -> Floats:

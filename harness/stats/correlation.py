@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.stats.comparison import Statistic
 from harness.stats.estimate import (
     Estimate,
     Floats,
@@ -181,52 +180,6 @@ def _ranks(rows: Floats) -> Floats:
 
     ranks: Floats = rankdata(snapped_rows(rows), axis=1)
     return ranks
-
-
-def pearson_against(human: ArrayLike) -> Statistic:
-    """`dataset_pearson` of any judge with these people, fast enough for many draws."""
-    rows = table(human)
-    is_there = ~np.isnan(rows)
-    scaled = _scaled(np.where(is_there, rows, 0).ravel())
-    centred = np.where(is_there.ravel(), scaled - scaled.sum() / max(1, is_there.sum()), 0)
-    n, length = int(is_there.sum()), sqrt(_product(centred, centred))
-
-    def statistic(_: Floats, judge: Floats) -> Estimate:
-        values = _scaled(np.nan_to_num(judge).ravel())
-        if n < 2:
-            return Estimate(None, n=n, reason=NoValue.TOO_FEW)
-        squares = _product(values, values)
-        spread = squares - float(values.sum()) ** 2 / n
-        # Rounding leaves a trace of a variance where there is none.
-        if spread <= 1e-12 * squares or length <= 1e-12 * sqrt(n):
-            return Estimate(None, n=n, reason=NoValue.CONSTANT)
-        return Estimate(_product(centred, values) / (length * sqrt(spread)), n=n)
-
-    return statistic
-
-
-def tau_zero_against(human: ArrayLike) -> Statistic:
-    """The zero-filled `document_tau` of any judge, its values `snapped`, for many draws."""
-    rows = table(human)
-    first, second = np.triu_indices(rows.shape[1], 1)
-    left: NDArray[np.int8] = pair_directions(rows).T.copy()
-    untied = np.sqrt((left != 0).sum(axis=0))
-
-    def statistic(_: Floats, judge: Floats) -> Estimate:
-        systems = np.ascontiguousarray(judge.T)
-        one, other = systems[first], systems[second]
-        right = (one > other).view(np.int8) - (one < other).view(np.int8)
-        balance = (left * right).sum(axis=0, dtype=np.int32)
-        taus = ratio(balance, untied * np.sqrt(np.abs(right).sum(axis=0, dtype=np.int32)))
-        values = np.where(untied > 0, np.nan_to_num(taus), np.nan)
-        return mean_estimate(values, NoValue.CONSTANT)
-
-    return statistic
-
-
-def _product(x: Floats, y: Floats) -> float:
-    # Not x @ y: many short products wait longer for threads than they take.
-    return float((x * y).sum())
 
 
 @dataclass(frozen=True, slots=True)

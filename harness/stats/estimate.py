@@ -10,7 +10,7 @@ changes no interval.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import frexp, fsum, isfinite, ldexp, sqrt
+from math import fsum, isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,9 +44,10 @@ class Estimate:
     """A value with its interval and, where there is one, its test.
 
     `n` counts the units behind the value, and `skipped` those left out; `clusters` the independent
-    clusters behind the interval, or the draws that have a value. What is missing has a reason:
-    `reason` a value, `why` an interval. `p` is of the test that the value is zero, `statistic` its
-    t; `sd` is the standard deviation of what a mean is over.
+    clusters behind the interval, or the draws that have a value, and `worth` how many clusters of
+    one size would have as sure an error. What is missing has a reason: `reason` a value, `why` an
+    interval. `p` is of the test that the value is zero, `statistic` its t; `sd` is the standard
+    deviation of what a mean is over.
     """
 
     value: float | None
@@ -60,6 +61,7 @@ class Estimate:
     statistic: float | None = None
     p: float | None = None
     sd: float | None = None
+    worth: float | None = None
 
     def __post_init__(self) -> None:
         value, ends = self.value, (self.low, self.high)
@@ -75,9 +77,12 @@ class Estimate:
         """No value of `n` units, and no interval, for one reason."""
         return cls(None, n, skipped, reason, clusters=clusters, why=reason)
 
-    def between(self, low: float, high: float, *, clusters: int) -> "Estimate":
+    def between(
+        self, low: float, high: float, *, clusters: int, degrees: float | None = None
+    ) -> "Estimate":
         """The same value with its interval."""
-        return replace(self, low=low, high=high, clusters=clusters, why=None)
+        own = replace(self, low=low, high=high, clusters=clusters, why=None)
+        return replace(own, worth=float(clusters) if degrees is None else degrees + 1)
 
     def unbounded(self, why: NoValue | None, *, clusters: int) -> "Estimate":
         """The same value, and the reason for no interval."""
@@ -298,129 +303,3 @@ def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> 
     tail = (1 - 0.95) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return estimate.between(float(low), float(high), clusters=len(defined))
-
-
-LEAST_CLUSTERS = 3
-"""Two are too few: t of one degree of freedom reaches thirteen errors, beyond any scale."""
-
-_NOISE, _NOISE_OF_ONE = 1e-6, 1e-5
-"""What two processors' single precision may differ by: of any value, and of cosines and shares."""
-_GREATEST_OF_ONE = 2.0  # neither a cosine, a share, nor the difference of two is beyond it
-
-
-def cluster_interval(
-    estimate: Estimate, parts: Floats, *, is_share: bool = False, level: float = 0.95
-) -> Estimate:
-    """An estimate that is nearly linear in sums over clusters, with its interval.
-
-    `parts` says how far each of G clusters moves it, and adds up to 0: for a mean, the sum of the
-    cluster's residuals over n. The error is the root of G / (G - 1) times the sum of squares
-    (Liang & Zeger 1986; Cameron & Miller 2015), t has G - 1 degrees of freedom. What lies in 0..1
-    `is_share`: Wilson's interval (1927, JASA 22) with t and the number of rows that would give a
-    share this error (Korn & Graubard 1998; Dean & Pagano 2015). No interval: the estimate's
-    reason; "too few" below three clusters; "constant" where none moves it; "degenerate" where the
-    error or an end is beyond the numbers of a computer.
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")
-    count, value = len(parts), estimate.value
-    if value is None:
-        return estimate.unbounded(estimate.reason, clusters=count)
-    if count < LEAST_CLUSTERS:
-        return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
-    spread = float(np.abs(parts).max()) * count
-    if not isfinite(spread + abs(value)):
-        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
-    if spread <= max(_NOISE * abs(value), _NOISE_OF_ONE if abs(value) <= _GREATEST_OF_ONE else 0):
-        return estimate.unbounded(NoValue.CONSTANT, clusters=count)
-    reach, error = scales.student_t(count - 1, level=level), standard_error(parts)
-    if not isfinite(reach * error + abs(value)):
-        return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
-    ends = value - reach * error, value + reach * error
-    if is_share:
-        ends = scales.wilson_ends(value, value * (1 - value) / error**2, reach)
-    return estimate.between(*ends, clusters=count)
-
-
-def clustered_share(estimate: Estimate, hits: Floats, sizes: Floats) -> Estimate:
-    """The share sum(hits) / sum(sizes) with its interval; a hit and a size for each of G clusters.
-
-    Clusters of one size, each of one row (which may be half right) or of rows that are right or
-    wrong together, are trials of Wilson's interval, with the normal distribution. So are clusters
-    of any size where all rows are right, or all wrong: nothing shows how alike a cluster's rows
-    are. Else it is that of `cluster_interval`, as of a mean where it lies within 0..1.
-    """
-    count, n = len(sizes), float(sizes.sum())
-    if count < LEAST_CLUSTERS or n == 0:
-        return estimate.unbounded(NoValue.TOO_FEW, clusters=count)
-    share = float(hits.sum()) / n
-    is_whole = min(share, 1 - share) <= scales.ROUNDING
-    trials = (0, 0.5, 1) if (sizes == 1).all() else (0, sizes[0])
-    if is_whole or (np.ptp(sizes) == 0 and np.isin(hits, trials).all()):
-        ends = scales.wilson_ends(round(share) if is_whole else share, count, scales.normal_reach())
-        return estimate.between(*ends, clusters=count)
-    parts = (hits - share * sizes) / n
-    plain = cluster_interval(Estimate(share, count), parts)
-    if plain.low is None or plain.high is None:
-        return estimate.unbounded(plain.why, clusters=count)
-    if 0 <= plain.low <= plain.high <= 1:
-        return estimate.between(plain.low, plain.high, clusters=count)
-    effective = min(n, share * (1 - share) / standard_error(parts) ** 2)
-    ends = scales.wilson_ends(share, effective, scales.student_t(count - 1))
-    return estimate.between(*ends, clusters=count)
-
-
-def limited(found: Estimate, values: Sequence[float], limits: Limits | None) -> Estimate:
-    """The interval cut off at the least and the greatest that values can be, if they are within."""
-    if limits is None or not limits[0] <= min(values) <= max(values) <= limits[1]:
-        return found
-    return found.within(*limits)
-
-
-def standard_error(parts: Floats) -> float:
-    """The clustered standard error of a statistic whose `parts` are as in `cluster_interval`."""
-    count = len(parts)
-    # By a power of two, which changes no digit and keeps squares from overflowing.
-    power = frexp(float(np.abs(parts).max()))[1]
-    squares = np.ldexp(parts, -power) ** 2
-    return ldexp(sqrt(fsum(squares.tolist()) * count / (count - 1)), power)
-
-
-def mean_interval(
-    values: Sequence[float] | Floats,
-    clusters: Names,
-    *,
-    is_share: bool,
-    limits: Limits | None = None,
-) -> Estimate:
-    """The mean of the values and its interval over clusters.
-
-    `is_share` says that the values are by nature 0 to 1, such as right or wrong: `clustered_share`.
-    Else it is that of `cluster_interval` (Miller 2024, arXiv 2411.00640), cut off at the `limits`
-    of the values, where all lie within. ValueError for values that are not finite.
-    """
-    rows = np.asarray(values, dtype=np.float64)
-    check_values(rows, clusters)
-    if not len(rows):
-        return Estimate.missing(NoValue.TOO_FEW, n=0)
-    own, n = Clusters.named(clusters), len(rows)
-    sums, sizes = own.exact_sums(rows)
-    ends = least, most = float(rows.min()), float(rows.max())
-    value = least if own.clusters > 1 and least == most else scales.exact_mean(rows)
-    estimate = Estimate(value, n)
-    if is_share and 0 <= least <= most <= 1:
-        return clustered_share(estimate, sums, sizes)
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = cluster_interval(estimate, (sums - value * sizes) / n)
-    return limited(found, ends, limits)
-
-
-def check_values(values: Sequence[float] | Floats, clusters: Names) -> None:
-    """ValueError unless each value is finite and has a cluster."""
-    if len(values) != len(clusters):
-        raise ValueError(f"one cluster a value: {len(values)} values, {len(clusters)} clusters")
-    if len(bad := np.nonzero(~np.isfinite(np.asarray(values, dtype=np.float64)))[0]):
-        raise ValueError(
-            f"{len(bad)} of {len(values)} values are not finite, first {float(values[bad[0]])!r} "
-            f"in cluster {clusters[bad[0]]!r}; a missing value has a reason and is not handed in"
-        )

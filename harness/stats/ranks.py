@@ -1,4 +1,4 @@
-"""Models on the same items, to ranks, and to groups of models whose order is not known.
+"""Models on the same items, to ranks, and to how far these are known.
 
 The pairs of models are tested as in the shared tasks of WMT (Kocmi et al. 2023, "Findings of the
 2023 Conference on Machine Translation"): by flips of whole clusters, corrected by Holm over pairs.
@@ -16,26 +16,29 @@ from harness.stats.scales import ROUNDING
 Pooled = Callable[[Floats], Floats]
 """Sums over items, one row a model, to the score of each row; NaN where it has none."""
 _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
+_FIRST = 1000  # draws after which most pairs that do not differ are known not to
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRanking:
-    """Scores of models on the same items, their ranks, and the groups that these fall into.
+    """Scores of models on the same items, their ranks, and the ranks that they may have.
 
-    Rank and group 1 are the best; models of equal score share the better rank. A group ends only
-    where each model above is better than each below by `p`, the pairs' p-values after Holm, by
-    the places of two models, the smaller first. With more pairs than `draws` are enough for, p is
-    the least that it may be where groups do not depend on it.
+    Rank 1 is the best; models of equal score share the better rank. The `best` rank a model may
+    have is one more than the models that are significantly better, its `worst` leaves below it
+    those that are significantly worse. `p` are the pairs' p-values after Holm, by the places of two
+    models, the smaller first. With more pairs than `draws` are enough for, p is the least that it
+    may be where nothing depends on it.
     """
 
     values: tuple[float, ...]
     ranks: tuple[int, ...]
-    groups: tuple[int, ...]
+    best: tuple[int, ...]
+    worst: tuple[int, ...]
     p: Mapping[tuple[int, int], float]
 
 
-def rank_groups(
-    sums: Floats, pooled: Pooled, *, seed: str, draws: int = 2000, level: float = 0.05
+def rank_models(
+    sums: Floats, pooled: Pooled, *, seed: str, draws: int = 10_000, level: float = 0.05
 ) -> ModelRanking:
     """Rank models by a score of all items together, and say which differ.
 
@@ -52,30 +55,22 @@ def rank_groups(
     least = _DRAWS_PER_PAIR * len(pairs)
     at_hand, ways, blocks = flips(sums.shape[1], seed=seed, draws=draws, least=least)
     reached = np.full(len(pairs), float(at_hand))
-    p, groups = holm_of(reached / ways), tuple(range(1, len(sums) + 1))
-    for signs in (part for block in blocks for part in np.split(block, [draws])):
-        if max(groups) == 1:
+    p = holm_of(reached / ways)
+    for signs in (part for block in blocks for part in np.split(block, [_FIRST])):
+        # Further draws only add to p: what is too large already stays so.
+        if not (is_open := p <= level).any():
             break
-        # Further draws only add to p: what is too large already stays so, and so do its groups.
-        is_open = p <= level
         reached[is_open] += _reached(signs, sums, pooled, pairs[is_open])
         p = holm_of(reached / ways)
-        groups = _groups(values, pairs[p <= level])
+    better = np.zeros((len(sums), len(sums)), dtype=bool)
+    for one, other in pairs[p <= level].tolist():
+        better[(one, other) if values[one] > values[other] else (other, one)] = True
     ranks = tuple(1 + int((values > own + ROUNDING).sum()) for own in values)
     every = dict(zip(map(tuple, pairs.tolist()), p.tolist(), strict=True))
-    return ModelRanking(tuple(map(float, values)), ranks, groups, every)
-
-
-def _groups(values: Floats, apart: Indices) -> tuple[int, ...]:
-    """Number the groups of models by the pairs that differ, from the best."""
-    order = np.argsort(-values, kind="stable")
-    is_apart = np.zeros((len(values), len(values)), dtype=bool)
-    is_apart[tuple(apart.T)] = is_apart[tuple(apart.T[::-1])] = True
-    is_apart = is_apart[order][:, order]
-    ends = [at > 0 and bool(is_apart[:at, at:].all()) for at in range(len(values))]
-    groups = np.empty(len(values), np.int64)
-    groups[order] = 1 + np.cumsum(ends)
-    return tuple(groups.tolist())
+    best, worst = 1 + better.sum(axis=0), len(sums) - better.sum(axis=1)
+    return ModelRanking(
+        tuple(map(float, values)), ranks, tuple(best.tolist()), tuple(worst.tolist()), every
+    )
 
 
 def _reached(signs: Floats, sums: Floats, pooled: Pooled, pairs: Indices) -> Floats:

@@ -6,15 +6,8 @@ from math import fsum, sqrt
 
 import numpy as np
 
-from harness.stats.estimate import (
-    LEAST_CLUSTERS,
-    Bools,
-    Clusters,
-    Estimate,
-    Floats,
-    NoValue,
-    generator,
-)
+from harness.stats.estimate import Bools, Clusters, Estimate, NoValue, generator
+from harness.stats.intervals import LEAST_CLUSTERS, Parts
 from harness.stats.scales import exact_mean, student_p, student_t
 
 Numbers = tuple[Sequence[float], Sequence[str]]
@@ -25,8 +18,9 @@ _TIE = 1e-9
 def mean_shift(old: Numbers, new: Numbers) -> Estimate:
     """How much greater the mean of the new numbers is, by Welch's t (1947) over clusters.
 
-    Clusters of both sides make them correlate. None: "too few" where a side has fewer than three
-    clusters, "constant" where no cluster departs from its side's mean.
+    The error of each side is that of `Parts`; clusters of both sides make them correlate. None:
+    "too few" where a side has fewer than three clusters, "constant" where no cluster departs from
+    its side's mean.
     """
     names, n = sorted({*old[1], *new[1]}), len(old[0]) + len(new[0])
     counts = [len({*clusters}) for _, clusters in (old, new)]
@@ -37,26 +31,21 @@ def mean_shift(old: Numbers, new: Numbers) -> Estimate:
     estimate = Estimate(value, n)
     if min(counts) < LEAST_CLUSTERS:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(names))
-    sides = [_parts(first, old[1], names), _parts(second, new[1], names)]
-    variances = [fsum((parts**2).tolist()) for parts in sides]
-    variance = fsum(((sides[1] - sides[0]) ** 2).tolist())
-    if variance <= 0 or sum(variances) <= 0:
+    pairs = ((first, old[1]), (second, new[1]))
+    parts = [Parts.of(own, float(own.mean()), Clusters.named(known)) for own, known in pairs]
+    moved = np.zeros((2, len(names)))
+    for place, (one, (_, known)) in enumerate(zip(parts, pairs, strict=True)):
+        moved[place, np.isin(names, [*known])] = one.scaled
+    variances = (moved**2).sum(axis=1)
+    variance = fsum(((moved[1] - moved[0]) ** 2).tolist())
+    if variance <= 0 or variances.sum() <= 0:
         return estimate.unbounded(NoValue.CONSTANT, clusters=len(names))
-    freedom = sum(variances) ** 2 / sum(
-        v**2 / (count - 1) for v, count in zip(variances, counts, strict=True)
-    )
-    error, degrees = sqrt(variance), max(1, int(freedom))
+    freedom = variances.sum() ** 2 / (variances**2 / [one.degrees for one in parts]).sum()
+    error, degrees = sqrt(variance), max(1.0, float(freedom))
     reach = student_t(degrees) * error
-    found = estimate.between(value - reach, value + reach, clusters=len(names))
+    ends = value - reach, value + reach
+    found = estimate.between(*ends, clusters=len(names), degrees=degrees)
     return replace(found, statistic=value / error, p=student_p(value / error, degrees))
-
-
-def _parts(values: Floats, clusters: Sequence[str], names: Sequence[str]) -> Floats:
-    """How far each cluster moves the mean of a side, times the root of G / (G - 1)."""
-    found = Clusters.named(clusters)
-    parts: Floats = np.zeros(len(names))
-    parts[np.isin(names, [*clusters])] = found.totals((values - values.mean()) / len(values))
-    return parts * sqrt(found.clusters / max(1, found.clusters - 1))
 
 
 def shift_test(old: Numbers, new: Numbers, *, seed: str, draws: int = 1999) -> Estimate:

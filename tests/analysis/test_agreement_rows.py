@@ -2,11 +2,13 @@
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy.stats import t
 from support.each import each
 from support.rated_runs import ANN, BOB, FAR, NEAR, Rating, Table, panels_of, ratings, runs
 from support.rating_tables import OF_SYSTEMS, tau_zero
@@ -16,8 +18,8 @@ from harness.analysis.panels import AgreementQuery, Panel
 from harness.stats import correlation
 from harness.stats.agreement import agreement_stats, alpha, percent_agreement
 from harness.stats.clustered import jackknife_interval
-from harness.stats.comparison import annotator_test, holm, permutation_test
-from harness.stats.estimate import Estimate, Floats, Resamples
+from harness.stats.comparison import annotator_test, holm
+from harness.stats.estimate import Bools, Estimate, Floats, Resamples
 from harness.stats.reliability import reliability_of_means
 from harness.storage.frames import Row, frame_csv, records
 
@@ -44,6 +46,7 @@ def rows(found: Panel, method: AgreementSettings = METHOD) -> dict[tuple[str, st
     return {(row.judge, row.statistic): row for row in records(agreement(found, method))}
 
 
+Statistic = Callable[[Floats, Floats], Estimate]
 BOTH = cache(lambda: rows(panel(near=NEAR, far=FAR)))
 
 
@@ -213,17 +216,23 @@ def test_every_row_tells_sizes_ties_averaging_and_recipe() -> None:
     assert len({row.signature, *(found["near", "acc_eq"].signature for found in others)}) == 3
 
 
-def test_differences_are_tested_by_permutation_and_corrected() -> None:
+def test_differences_are_tested_by_leaving_out_each_cluster_and_corrected() -> None:
     made = wide()
-    found, human = rows(made), human_of(made)
-    far, near = (judge.values for judge in made.judges)
+    found, human, clusters = rows(made), human_of(made), np.array(made.clusters)
     for name, statistic in (("pearson", correlation.dataset_pearson), ("kendall", tau_zero)):
-        test = permutation_test(
-            human, (far, near), statistic, seed="0", draws=200, clusters=made.clusters
-        )
+
+        def apart(kept: Bools, statistic: Statistic = statistic) -> float:
+            far, near = (statistic(human[kept], one.values[kept]).value for one in made.judges)
+            return (far or 0) - (near or 0)
+
+        value = apart(clusters != "")
+        without = np.array([apart(clusters != left) for left in sorted(set(clusters))])
+        error = np.sqrt(11 / 12 * ((without - without.mean()) ** 2).sum())
         row = found["far vs near", f"difference_{name}"]
-        assert row.value == pytest.approx(test.value)
-        assert row.p == test.p
+        assert row.value == pytest.approx(value)
+        assert row.p == pytest.approx(2 * t.sf(abs(value / error), 11))
+        ends = value + error * np.array([-1, 1]) * t.ppf(0.975, 11)
+        assert [row.low, row.high] == pytest.approx(ends)
 
     third = replace(made.judges[0], judge="third", values=6 - made.judges[0].values)
     three = records(agreement(replace(made, judges=(*made.judges, third)), METHOD))
@@ -232,14 +241,41 @@ def test_differences_are_tested_by_permutation_and_corrected() -> None:
     assert [row.p_holm for row in tested] == list(holm([row.p for row in tested]))
 
 
-@each(
-    "statistic",
-    [
-        *sorted(LEVELS.keys() - {"kendall_document_zero"}),
-        "difference_pearson",
-        "difference_kendall",
-    ],
-)
+@pytest.mark.slow
+def test_ten_judges_are_told_apart_whatever_the_number_of_draws() -> None:
+    made, random = wide(documents=40), np.random.default_rng(5)
+    human = human_of(made)
+    judges = [
+        replace(made.judges[0], judge=f"j{n}", values=human + random.normal(0, 0.1 * 2**n, (40, 4)))
+        for n in range(10)
+    ]
+
+    found = rows(replace(made, judges=tuple(judges)), AgreementSettings(draws=20))
+
+    for name in ("pearson", "kendall"):
+        assert found["j0 vs j8", f"difference_{name}"].p_holm < 0.001
+        assert found["j8 vs j9", f"difference_{name}"].p_holm > 0.05
+
+
+def test_judges_that_read_the_same_replies_are_not_tested_and_equal_ones_do_not_differ() -> None:
+    made = wide()
+    far, near = (replace(judge, model=f"m{n}") for n, judge in enumerate(made.judges))
+    same = replace(near, model=far.model)
+
+    other, alike, equal = (
+        rows(replace(made, judges=pair))["far vs near", "difference_pearson"]
+        for pair in ((far, near), (far, same), (far, replace(far, judge="near", model="m1")))
+    )
+
+    assert (alike.value, alike.low, alike.high) == (other.value, other.low, other.high)
+    assert (alike.p, alike.p_holm) == (None, None)
+    assert alike.note == "no test: both read the same replies"
+    assert (other.p is None, other.note) == (False, "")
+    assert (equal.value, equal.low, equal.p) == (0, None, None)
+    assert equal.reason == "no interval: constant"
+
+
+@each("statistic", [*sorted(LEVELS.keys() - {"kendall_document_zero"}), "difference_pearson"])
 def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> None:
     found = rows(panel(flat=FLAT, near=NEAR))
 
@@ -247,6 +283,8 @@ def test_a_constant_judge_has_no_correlation_and_says_why(statistic: str) -> Non
     assert (row.value, row.low, row.p, row.reason) == (None, None, None, "constant")
     zero = found["flat", "kendall_document_zero"]  # it orders nothing where people do
     assert (zero.value, zero.n) == (0.0, 4)
+    apart = found["flat vs near", "difference_kendall"].value
+    assert apart == -found["near", "kendall_document_zero"].value
 
 
 def test_without_overlap_or_a_second_rater_rows_say_so() -> None:
@@ -279,17 +317,19 @@ def test_the_annotator_test_needs_three_raters_of_thirty_units(epsilon: float, c
         judges=(replace(made.judges[0], values=values),),
     )
 
-    row = rows(whole, replace(METHOD, epsilon=epsilon))["near", "annotator_winning_rate"]
+    found = rows(whole, replace(METHOD, epsilon=epsilon))
 
-    expected, _ = annotator_test(units, values, alignment="rmse", epsilon=epsilon)
-    assert row.epsilon == epsilon
-    assert row.value == (expected.value if count == 3 else None)
-    assert row.reason == (None if count == 3 else "too few")
+    expected = annotator_test(units, values, alignment="rmse", epsilon=epsilon)
+    for name, one in zip(("winning_rate", "losing_rate", "advantage"), expected, strict=True):
+        row = found["near", f"annotator_{name}"]
+        assert row.epsilon == epsilon
+        assert row.value == (one.value if count == 3 else None)
+        assert row.reason == (None if count == 3 else "too few")
 
 
 def test_the_same_seed_gives_the_same_bytes_with_empty_cells_for_what_is_missing() -> None:
     first, again, other = (
-        frame_csv(agreement(wide(), AgreementSettings(seed, 200))) for seed in (0, 0, 1)
+        frame_csv(agreement(wide(40), AgreementSettings(seed, 200))) for seed in (0, 0, 1)
     )
 
     assert first == again
@@ -304,6 +344,7 @@ OF_VALUES = (
     "alpha_judge_with_each",
     "agreement_pairwise_judge",
     "annotator_winning_rate",
+    "annotator_losing_rate",
     "annotator_advantage",
 )
 HALVES = ((0.0, 0.5, 1.0), (0.5, 0.5, 1.0), (1.0, 0.0, 0.5), (0.0, 0.0, 0.5))
@@ -319,6 +360,17 @@ def test_shares_and_cosines_are_not_compared_with_ratings_as_if_ratings(judge: T
         assert row.reason == "the judge's scale is not the raters'"
         assert found["near", name].reason != row.reason
     assert found["own", "pearson_dataset"].value is not None
+
+
+def test_means_over_raters_are_nobody_to_rate_alike_or_to_replace() -> None:
+    made = agreement(panel(ratings(mean=ANN), near=NEAR), METHOD)
+    found = {row.statistic: row for row in records(made)}
+
+    assert made.attrs["title"].endswith("4 documents x 3 systems, means over raters")
+    for name in OF_VALUES:
+        assert (found[name].value, found[name].low, found[name].note) == (None, None, "")
+        assert found[name].reason == "these ratings are means over raters"
+    assert found["pearson_dataset"].value is not None
 
 
 def test_a_judge_that_gives_one_value_or_only_low_ratings_is_still_compared() -> None:

@@ -71,7 +71,7 @@ def test_a_bin_a_curve_or_a_judge_without_values_says_why() -> None:
 
     rows = curves_of(stored(constant(1.0)))
     [row] = some(rows, "tpr", "logistic")
-    assert (row.value, row.note) == (None, "constant")
+    assert (row.value, row.note) == (None, "too few")
 
     assert not len(curves_of(stored(constant(1.0)), "other"))
 

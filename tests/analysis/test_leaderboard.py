@@ -16,7 +16,7 @@ from harness.analysis.boards.ranked import standings
 from harness.analysis.boards.scores import board_scores, headlines, judge_fitness, score_text
 from harness.core import Score
 from harness.parts import Reason
-from harness.stats.estimate import mean_interval
+from harness.stats.intervals import mean_interval
 from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder, ScoreRow
 

@@ -228,8 +228,11 @@ def test_where_it_is_chosen_the_rate_is_kept_and_a_lower_threshold_breaks_it() -
         reverse=True,
     )
     [threshold] = texts["threshold"].unique()
-    assert sum(one >= threshold for one in benign) == 10  # .07 of 150 is 10.5
-    assert sum(one >= benign[10] for one in benign) == 11
+    # A further text is above with a chance of (9 + 1) / 151, at most .07, and 11 / 151 is more.
+    assert sum(one >= threshold for one in benign) == 9
+    assert sum(one >= benign[9] for one in benign) == 10
+    # Ends of a beta distribution of 10 and 141.
+    assert "the true FPR lies between 0.032 and 0.111" in texts["chosen_on"].iloc[0]
     assert texts["is_measured"].sum() == 300
     assert "bbbb" in texts["chosen_on"].iloc[0]
 

@@ -65,14 +65,14 @@ def board_of(folders: Sequence[RunFolder]) -> DataFrame:
     return standings(scores, verdicts_of(folders, scores))
 
 
-def ranks(made: list[Any]) -> dict[str, tuple[int | None, int | None]]:
-    return {row.model: (row.rank, row.rank_group) for row in made}
+def ranks(made: list[Any]) -> dict[str, tuple[int | None, ...]]:
+    return {row.model: (row.rank, row.rank_best, row.rank_worst) for row in made}
 
 
-def test_models_that_nothing_tells_apart_share_a_group(tmp_path: Path) -> None:
+def test_models_that_nothing_tells_apart_may_have_each_others_ranks(tmp_path: Path) -> None:
     made = board(said(tmp_path, ant="1" * 29 + "0", bee="1" * 28 + "00", cow="0" * 30))
 
-    assert ranks(made) == {"ant": (1, 1), "bee": (2, 1), "cow": (3, 2)}
+    assert ranks(made) == {"ant": (1, 1, 2), "bee": (2, 1, 2), "cow": (3, 3, 3)}
     assert (made[0].rank_items, made[0].rank_clusters) == (30, 30)
 
 
@@ -82,14 +82,14 @@ def test_models_are_ranked_on_the_items_that_all_have(tmp_path: Path) -> None:
 
     values = {row.model: (row.value, row.shared) for row in made}
     assert values == {"ant": (0.7, 1.0), "bee": (0.95, 0.95)}
-    assert ranks(made) == {"ant": (1, 1), "bee": (2, 1)}
+    assert ranks(made) == {"ant": (1, 1, 2), "bee": (2, 1, 2)}
     assert made[0].rank_items == 20
 
 
 def test_a_model_with_few_verdicts_takes_no_items_from_the_others(tmp_path: Path) -> None:
     made = board(said(tmp_path, ant="1" * 30, bee="0" * 30, cow="1" + "." * 29))
 
-    assert ranks(made) == {"ant": (1, 1), "bee": (2, 2), "cow": (None, None)}
+    assert ranks(made) == {"ant": (1, 1, 1), "bee": (2, 2, 2), "cow": (None,) * 3}
     assert made[0].rank_items == 30
 
 
@@ -109,14 +109,14 @@ def test_decodings_of_one_sample_are_swapped_together(tmp_path: Path) -> None:
     # Five clusters have 32 swaps, so that p is 2 of 32; ten would tell the models apart.
     made = board(folders)
     assert (made[0].rank_items, made[0].rank_clusters) == (10, 5)
-    assert ranks(made) == {"ant": (1, 1), "bee": (2, 1)}
+    assert ranks(made) == {"ant": (1, 1, 2), "bee": (2, 1, 2)}
 
 
-def test_without_stored_verdicts_ranks_are_by_value_and_no_group_is_known(tmp_path: Path) -> None:
+def test_without_stored_verdicts_ranks_are_by_value_alone(tmp_path: Path) -> None:
     folders = said(tmp_path, ant="1" * 20, bee="0" * 20)
 
     made = records(standings(scores_of(folders), verdicts_of([], scores_of([]))))
-    assert ranks(made) == {"ant": (1, None), "bee": (2, None)}
+    assert ranks(made) == {"ant": (1, None, None), "bee": (2, None, None)}
     assert made[0].rank_items is None
 
 
@@ -136,7 +136,7 @@ def test_a_detector_is_ranked_by_both_rates_and_not_by_accuracy(tmp_path: Path) 
 
     made = board(folders)
     assert {row.ranked_by for row in made} == {"tpr_less_fpr"}
-    assert ranks(made) == {"finder": (1, 1), "seldom": (2, 2)}
+    assert ranks(made) == {"finder": (1, 1, 1), "seldom": (2, 2, 2)}
     assert [(row.tpr, row.fpr) for row in made] == [(0.9, pytest.approx(1 / 3)), (0.1, 0.0)]
     accuracies = [row.score for row in made]
     assert accuracies[0] < accuracies[1] == pytest.approx(93 / 120)
@@ -200,7 +200,7 @@ def test_a_constant_classifier_is_never_first(golds: list[str], bad: list[str]) 
             made = board(classified(folder, golds, constant=[label] * 12, bad=bad))
 
             assert [row.model for row in made] == ["bad", "constant"]
-            assert ranks(made) == {"bad": (1, None), "constant": (None, None)}
+            assert ranks(made) == {"bad": (1, None, None), "constant": (None,) * 3}
             assert made[1].is_constant
 
 
@@ -211,7 +211,7 @@ def test_a_constant_detector_is_never_first(tmp_path: Path, rate: float) -> None
 
     made = board(folders)
 
-    assert ranks(made) == {"wrong": (1, None), "constant": (None, None)}
+    assert ranks(made) == {"wrong": (1, None, None), "constant": (None,) * 3}
     assert [row.model for row in made] == ["wrong", "constant"]
 
 
@@ -232,17 +232,18 @@ def test_no_two_rows_of_the_file_share_what_tells_them_apart(tmp_path: Path) -> 
     }
 
 
-def test_the_file_and_the_library_have_rank_and_group(tmp_path: Path) -> None:
+def test_the_file_and_the_library_have_the_rank_and_those_not_ruled_out(tmp_path: Path) -> None:
     folders = said(tmp_path, ant="1" * 20, bee="0" * 20, oracle="1" * 20)
 
     scores = scores_of(folders)
     found = records(board_rows(scores, board_of(folders)))
     frame = leaderboard(results=tmp_path)
 
-    standing = {(row.model, row.group): (row.rank, row.rank_group, row.rank_items) for row in found}
-    assert standing["ant", "all"] == (1, 1, 20)
-    assert standing["bee", "all"] == (2, 2, 20)
-    assert standing["oracle", "all"] == standing["ant", "odd"] == (None, None, None)
+    names = ("rank", "rank_best", "rank_worst", "rank_items")
+    standing = {(row.model, row.group): [getattr(row, name) for name in names] for row in found}
+    assert standing["ant", "all"] == [1, 1, 1, 20]
+    assert standing["bee", "all"] == [2, 2, 2, 20]
+    assert standing["oracle", "all"] == standing["ant", "odd"] == [None] * 4
     assert tuple(frame.columns) == BOARD_COLUMNS
     assert len(frame) == len(found)
 
@@ -260,15 +261,12 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     out, _ = printed(tmp_path, capsys)
 
     assert "ranked on the 20 verdicts that all 3 have, of 20 independent items" in out
-    assert (
-        "not all within a group are significantly different (clusters swapped, Holm over 3 pairs)"
-        in out
-    )
+    assert "a rank has all those that it may be (clusters swapped, Holm over 3" in out
     assert "  missing  " in out
     lines = [line.split() for line in out.splitlines() if len(line.split()) > 5]
-    cells = {words[1]: (words[0], words[-1]) for words in lines}
-    assert cells["ant"] == cells["bee"] == ("1", "a")
-    assert cells["cow"] == ("3", "b")
+    cells = {words[2]: (words[0], words[1]) for words in lines}
+    assert cells["ant"] == cells["bee"] == ("1", "1-2")
+    assert cells["cow"] == ("3", "3")
     assert cells["oracle"] == ("-", "-")
 
 
@@ -276,7 +274,7 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     ("literal", "told"),
     [
         ("0" * 40, ""),
-        ("10" * 20, "is unfit here: it does not distinguish oracle (0.500) from literal (0.500)"),
+        ("10" * 20, "is unfit here: it distinguishes oracle (0.500) from literal (0.500), gap"),
         ("0" * 24 + "1" * 16, "may be fit or unfit here, these items cannot tell"),
     ],
 )

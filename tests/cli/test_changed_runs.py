@@ -164,7 +164,7 @@ def test_changes_are_refused(
     words = {
         "judge": ["judge", str(judged), "--judge", "near", "--home", str(toy.home)],
         "read": ["read", str(judged), "--home", str(toy.home)],
-        "compare": ["compare", str(judged), "--draws", "10"],
+        "compare": ["compare", str(judged)],
         "agree": ["agree", "--ratings", str(ratings)],
     }
     before = toy.bytes()

@@ -45,7 +45,7 @@ def test_show_and_compare_name_in_one_line_what_has_other_versions(toy: Toy, cap
     capsys.readouterr()
 
     toy.main("show", "toy/literal")
-    main(["compare", "toy/literal", "toy/oracle", "--draws", "50", "--results", str(toy.results)])
+    main(["compare", "toy/literal", "toy/oracle", "--results", str(toy.results)])
 
     out, err = capsys.readouterr()
     now = version("numpy")

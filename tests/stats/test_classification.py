@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 from support.each import each
 
 from harness.stats.classification import (
@@ -154,45 +154,49 @@ def test_the_line_is_that_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "why"),
+    ("x", "y", "why", "reason"),
     [
-        ([0, 1], [0, 1], NoValue.TOO_FEW),
-        ([1, 1, 1, 1], [0, 1, 0, 1], NoValue.CONSTANT),
-        ([0, 1, 2, 3], [1, 1, 1, 1], NoValue.CONSTANT),
-        (
-            [0, 1, 2, 3],
-            [0, 0, 1, 1],
-            NoValue.DEGENERATE,
-        ),  # a threshold parts them: no end to the slope
+        ([0, 1], [0, 1], NoValue.TOO_FEW, NoValue.TOO_FEW),
+        ([1] * 20, [0, 1] * 10, NoValue.CONSTANT, NoValue.CONSTANT),
+        ([0, 1, 2, 3], [1, 1, 1, 1], NoValue.CONSTANT, NoValue.TOO_FEW),
+        # A threshold parts them: no end to the slope.
+        ([*range(20)], [0] * 10 + [1] * 10, NoValue.DEGENERATE, NoValue.DEGENERATE),
     ],
 )
-def test_where_there_is_no_line_none_is_made(x: list[float], y: list[float], why: NoValue) -> None:
+def test_where_there_is_no_line_none_is_made_up(
+    x: list[float], y: list[float], why: NoValue, reason: NoValue
+) -> None:
     places, outcomes = np.array(x, dtype=float), np.array(y, dtype=float)
 
     found = trend(places, outcomes, alone(len(x)))
 
     assert line(places, outcomes) is why
-    assert (found.reason, found.why) == (why, why)
+    assert (found.reason, found.why) == (reason, reason)
 
 
 @pytest.mark.parametrize("slope", [-2.0, 2.0])
 def test_a_planted_trend_is_found_with_its_sign(slope: float) -> None:
     found = trend(*planted(slope), alone(600))
 
-    ends = found
-    assert ends.low is not None
-    assert ends.high is not None
-    assert ends.low < slope < ends.high
+    low, high = bounds(found)
+    assert low < slope < high
     assert (found.p or 1) < 1e-6
 
 
-def test_two_clusters_are_too_few_for_a_trend() -> None:
-    x, y = planted(0.4, n=40)
+@each("is_flagged", [True, False])
+@each(("rows", "each_cluster"), [(9, 1), (10, 1), (20, 2), (18, 2)])
+def test_fewer_than_ten_clusters_of_a_kind_have_no_trend(
+    rows: int, each_cluster: int, is_flagged: bool
+) -> None:
+    places = np.arange(0, 200, 200 // rows)[:rows]  # of the rare kind, so many in a cluster
+    y, clusters = np.full(200, float(not is_flagged)), np.arange(200)
+    y[places], clusters[places] = float(is_flagged), places[np.arange(rows) // each_cluster]
 
-    found = trend(x, y, Clusters.named(["a", "b"] * 20))
+    found = trend(np.random.default_rng(1).random(200), y, Clusters.named(clusters))
 
-    assert found.value is not None
-    assert (found.why, found.p) == (NoValue.TOO_FEW, None)
+    is_enough = rows // each_cluster >= 10
+    assert (found.value is None) == (found.low is None) == (found.p is None) == (not is_enough)
+    assert (found.reason, found.why) == ((None if is_enough else NoValue.TOO_FEW),) * 2
 
 
 def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression() -> None:
@@ -202,9 +206,19 @@ def test_rows_alone_in_their_clusters_have_the_errors_of_plain_robust_regression
 
     found = trend(x, y, alone(50))
 
-    # CR2 of a row of leverage 1 / n divides its square by 1 - 1 / n.
-    error = sqrt(1 / (19 * 0.25 * 0.75) + 1 / (29 * 0.6 * 0.4))
-    assert found.statistic == pytest.approx((log(1.5) - log(1 / 3)) / error)
+    # CR2 of a row of leverage 1 / n divides its square by 1 - 1 / n; degrees are Welch's.
+    odds, error = log(1.5) - log(1 / 3), sqrt(1 / (19 * 0.25 * 0.75) + 1 / (29 * 0.6 * 0.4))
+    reach = t.ppf(0.975, welch(1 / (20 * 0.25 * 0.75), 1 / (30 * 0.6 * 0.4))) * error
+    assert bounds(found) == pytest.approx((odds - reach, odds + reach))
+    # Along ranks it is a gap of two shares, whose error has n - 1.
+    statistic = (0.6 - 0.25) / sqrt(0.25 * 0.75 / 19 + 0.6 * 0.4 / 29)
+    assert found.statistic == pytest.approx(statistic)
+    assert found.p == pytest.approx(2 * t.sf(statistic, welch(1 / 20, 1 / 30)))
+
+
+def welch(first: float, second: float) -> float:
+    """The degrees of freedom of a sum of two expected variances, of 20 and of 30 rows."""
+    return (first + second) ** 2 / (first**2 / 19 + second**2 / 29)
 
 
 def test_the_error_is_the_mean_gap_of_the_bins_weighed_by_their_size() -> None:

@@ -126,7 +126,11 @@ def test_the_band_of_a_logistic_curve_holds_the_truth() -> None:
     assert ((found[1] - 0.04 < truth) & (truth < found[2] + 0.04)).all()
 
 
-def test_a_constant_answer_has_no_line() -> None:
-    found = logistic_curve(np.linspace(0, 2, 30), np.ones(30), alone(30), AT)
-
-    assert found is NoValue.CONSTANT
+@each(("x", "why"), [(np.ones(30), NoValue.CONSTANT), (np.arange(30.0), NoValue.DEGENERATE)])
+def test_there_is_no_curve_of_one_place_or_a_threshold_or_fewer_than_ten_of_a_kind(
+    x: Floats, why: NoValue
+) -> None:
+    for flagged, reason in ((0, NoValue.TOO_FEW), (9, NoValue.TOO_FEW), (10, why)):
+        y = (np.arange(30) < flagged).astype(float)
+        for answers in (y, 1 - y):
+            assert logistic_curve(x, answers, alone(30), AT) is reason

@@ -16,19 +16,11 @@ from harness.stats.clustered import (
     paired_gap,
     share_gap,
 )
-from harness.stats.comparison import (
-    Fourfold,
-    fourfold,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    phi,
-    share_given,
-    sign_flip_test,
-)
+from harness.stats.comparison import Fourfold, fourfold, phi, share_given
 from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.stats.scales import Range
 
-# Bentur et al. 2009 as in Fagerland et al. 2013, table 1: exact p .070, mid-p .039.
+# Bentur et al. 2009 as in Fagerland et al. 2013, table 1: exact p .070.
 AIRWAYS = (1, 1, 7, 12)
 TABLES = [(3, b, c, 5) for b in range(7) for c in range(7) if b + c]
 
@@ -48,79 +40,27 @@ def test_a_fourfold_table_counts_where_each_item_falls() -> None:
     assert found == (2, 2, 2, 1)  # in both, in the first alone, in the second alone, in neither
 
 
-def test_mcnemars_p_values_are_the_published_ones() -> None:
-    assert mcnemar_exact(AIRWAYS).p == pytest.approx(0.070, abs=5e-4)
-    assert mcnemar_mid_p(AIRWAYS).p == pytest.approx(0.039, abs=5e-4)
+def readings(table: Fourfold) -> tuple[list[float], list[float], list[str]]:
+    """Both readings of items that are right in both, in the first, in the second, in neither."""
+    sides = np.repeat([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], table, axis=0)
+    return sides[:, 0].tolist(), sides[:, 1].tolist(), alone(len(sides))
 
 
-@each("table", TABLES)
-def test_the_exact_p_is_that_of_scipys_binomial_test(table: Fourfold) -> None:
-    expected = stats.binomtest(table[1], table[1] + table[2]).pvalue
-
-    assert mcnemar_exact(table).p == pytest.approx(expected, abs=1e-12)
+def test_the_p_of_a_gap_is_the_published_one() -> None:
+    assert paired_gap(*readings(AIRWAYS)).p == pytest.approx(0.070, abs=5e-4)
 
 
-@each("table", TABLES)
-def test_mid_p_counts_outcomes_as_extreme_as_the_one_at_hand_half(table: Fourfold) -> None:
-    n = table[1] + table[2]
-    distance = np.abs(np.arange(n + 1) - n / 2)
-    chances, own = stats.binom.pmf(np.arange(n + 1), n, 0.5), abs(table[1] - n / 2)
+@each("table", [*TABLES, (5, 0, 0, 2)])
+def test_the_p_of_a_gap_of_items_or_whole_clusters_is_mcnemars_exact_one(table: Fourfold) -> None:
+    first, second, names = readings(table)
+    differing = table[1] + table[2]
+    expected = stats.binomtest(table[1], differing).pvalue if differing else 1.0
 
-    expected = chances[distance > own].sum() + chances[distance == own].sum() / 2
-    assert mcnemar_mid_p(table).p == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("table", "exact", "reason"),
-    [((0, 0, 0, 0), None, NoValue.TOO_FEW), ((5, 0, 0, 2), 1.0, NoValue.DEGENERATE)],
-)
-def test_without_a_discordant_item_p_is_one_and_without_items_there_is_none(
-    table: Fourfold, exact: float | None, reason: NoValue
-) -> None:
-    assert (mcnemar_exact(table).p, mcnemar_exact(table).n) == (exact, 0)
-    assert (mcnemar_mid_p(table).p, mcnemar_mid_p(table).reason) == (None, reason)
-
-
-@each("table", TABLES)
-def test_flipping_right_and_wrong_gives_mcnemars_exact_p(table: Fourfold) -> None:
-    differences = [1.0] * table[1] + [-1.0] * table[2] + [0.0] * 8
-
-    found = sign_flip_test(differences, alone(len(differences)), seed="0", draws=4096)
-    assert found.p == pytest.approx(mcnemar_exact(table).p, abs=1e-12)
-
-
-def test_few_clusters_are_flipped_in_every_way_as_scipy_does() -> None:
-    first, second = [4.0, 2.5, 3.0, 5.0, 1.0, 2.0], [3.0, 3.0, 1.0, 4.5, 1.5, 0.0]
-    expected = stats.permutation_test(
-        (first, second), lambda a, b: np.mean(a - b), permutation_type="samples"
-    )
-
-    found = sign_flip_test(np.subtract(first, second), alone(6), seed="0", draws=64)
-    assert (found.value, found.p) == pytest.approx((expected.statistic, expected.pvalue))
-
-
-def test_a_cluster_is_flipped_whole() -> None:
-    differences, names = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], ["a", "a", "a", "b", "b", "b"]
-
-    assert sign_flip_test(differences, names, seed="0").p == 0.5  # ++ and -- of four
-    assert sign_flip_test(differences, alone(6), seed="0").p == 2 / 64
-
-
-def test_drawn_flips_never_give_a_p_of_zero_and_are_near_the_exact_one() -> None:
-    assert sign_flip_test([1.0] * 40, alone(40), seed="0", draws=99).p == 0.01
-    found = sign_flip_test([1.0] * 20 + [-1.0] * 8, alone(28), seed="0", draws=20_000).p
-    assert found == pytest.approx(stats.binomtest(8, 28).pvalue, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("differences", "p"), [([], None), ([0.0, 0.0], 1.0), ([0.1, 0.2, -0.3], 1.0)]
-)
-def test_without_any_difference_p_is_one_and_without_items_there_is_none(
-    differences: list[float], p: float | None
-) -> None:
-    names = ["one"] * len(differences)
-
-    assert sign_flip_test(differences, names, seed="0").p == p
+    for times in (1, 3):
+        found = paired_gap(first * times, second * times, names * times)
+        assert found.p == pytest.approx(expected, abs=1e-12)
+        score = (table[1] - table[2]) / max(1, differing) ** 0.5  # McNemar (1947), not corrected
+        assert found.statistic == pytest.approx(score)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +147,16 @@ def test_an_interval_stops_where_its_values_do(values: list[float]) -> None:
     )
 
 
-def test_p_is_below_the_level_just_where_the_interval_leaves_out_zero() -> None:
+@each("is_gap", [False, True])
+def test_p_is_below_the_level_just_where_the_interval_leaves_out_zero(is_gap: bool) -> None:
     draw, seen = np.random.default_rng(3), set()
     for _ in range(400):
-        n, size = int(draw.integers(4, 60)), int(draw.integers(1, 6))
-        values = draw.integers(-1, 2, n) + draw.choice([0.0, 0.3])
-        found = clustered_mean(values, [str(place // size) for place in range(n)])
+        # The p of items alone is exact, and no inverse of an interval.
+        n, size = int(draw.integers(4, 60)), int(draw.integers(1 + is_gap, 6))
+        values = draw.choice([-1, 0, 1], n, p=[0.2, 0.4, 0.4])
+        names = [str(place // size) for place in range(n)]
+        sides = values > 0, values < 0
+        found = paired_gap(*sides, names) if is_gap else clustered_mean(values, names)
         if found.p is None or found.low is None or found.high is None:
             assert found.p is found.low is found.high is None
             continue
@@ -296,7 +240,8 @@ def test_rows_of_one_original_on_both_sides_are_no_evidence_twice() -> None:
 def test_a_gap_of_too_few_clusters_or_without_rows_says_so() -> None:
     few = ShareRows([1.0, 0.0, 1.0], [1.0] * 3, ["a", "a", "b"])
 
-    assert share_gap(few, share(5, 20, "x")).why is NoValue.TOO_FEW
+    for lone in (few, ShareRows(few.hits, few.sizes, ["a"] * 3)):
+        assert share_gap(lone, share(5, 20, "x")).why is NoValue.TOO_FEW
     assert share_gap(few, share(5, 20, "x")).value == pytest.approx(2 / 3 - 0.25)
     assert share_gap(ShareRows([], [], []), few).reason is NoValue.TOO_FEW
     assert share_gap(share(9, 18, "x"), share(9, 18, "x")).why is NoValue.CONSTANT
@@ -314,7 +259,13 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
     found = jackknife_interval(Estimate(values.mean(), 8), left_out(values), range_="any")
 
     assert (found.low, found.high) == pytest.approx((values.mean() - reach, values.mean() + reach))
-    assert found.n == 8
+    assert (found.n, found.worth) == (8, 8)
+    theirs = stats.ttest_1samp(values, 0)
+    assert (found.statistic, found.p) == pytest.approx((theirs.statistic, theirs.pvalue))
+    sizes = np.array([9.0, 1, 1, 1, 1, 1, 1, 1])
+    large = jackknife_interval(Estimate(1.0, 8), left_out(values), range_="any", sizes=sizes)
+    assert 1 < (large.worth or 0) < 4
+    assert large.p == pytest.approx(2 * t.sf(1 / error, (large.worth or 0) - 1))
 
 
 @pytest.mark.parametrize(("range_", "least", "most"), [("correlation", -1, 1), ("share", 0, 1)])
@@ -352,27 +303,36 @@ def test_an_estimate_without_value_keeps_its_reason() -> None:
     assert jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
 
 
-def named(count: int) -> list[str]:
-    return [f"c{place}" for place in range(count)]
-
-
-def test_without_a_differing_item_it_is_that_of_no_event() -> None:
+def test_without_a_differing_item_it_is_that_of_no_event_and_two_clusters_have_none() -> None:
     # Tango (1998): z^2 / (n + z^2) to either side, where no pair is discordant
-    found, reach = paired_gap([1.0] * 44, [1.0] * 44, named(44)), NormalDist().inv_cdf(0.975)
+    found, reach = paired_gap([1.0] * 44, [1.0] * 44, alone(44)), NormalDist().inv_cdf(0.975)
 
     end = reach**2 / (44 + reach**2)
     assert (found.low, found.high) == pytest.approx((-end, end), abs=1e-9)
+    assert paired_gap([1.0, 0.0], [0.0, 0.0], alone(2)).why == "too few"
+
+
+def test_the_p_of_a_gap_of_clusters_is_of_students_t() -> None:
+    gap = np.subtract(ITEMS, OTHER)
+    sums = gap.reshape(6, 4).sum(axis=1)
+    error = np.sqrt(6 / 5 * ((sums - 4 * gap.mean()) ** 2).sum()) / 24
+
+    found = paired_gap(ITEMS, OTHER, CLUSTERS)
+
+    worth = min(24, gap.var(ddof=1) / error**2)
+    score = gap.mean() * np.sqrt(worth / np.abs(gap).mean())
+    assert (found.statistic, found.p) == pytest.approx((score, 2 * stats.t.sf(score, 5)))
 
 
 def test_the_sides_swapped_are_the_interval_mirrored() -> None:
     first, second = [1.0] * 30 + [0.0] * 20, [1.0] * 22 + [0.0] * 25 + [1.0] * 3
-    one, other = (paired_gap(*sides, named(50)) for sides in ((first, second), (second, first)))
+    one, other = (paired_gap(*sides, alone(50)) for sides in ((first, second), (second, first)))
 
     assert (one.low, one.high) == pytest.approx((-(other.high or 0), -(other.low or 0)))
 
 
 def test_ends_stay_within_what_a_gap_can_be_and_hold_the_gap() -> None:
-    all_drop = paired_gap([1.0] * 10, [0.0] * 10, named(10))
+    all_drop = paired_gap([1.0] * 10, [0.0] * 10, alone(10))
 
     assert all_drop.low is not None
     assert all_drop.high is not None
@@ -383,15 +343,11 @@ def test_items_that_move_with_their_cluster_are_worth_one_a_cluster() -> None:
     clusters = [f"c{place // 4}" for place in range(80)]
     new = [float(place // 4 % 5 > 0) for place in range(80)]
 
-    lumped, alone = (
+    lumped, single = (
         paired_gap([1.0] * 80, new, clusters),
-        paired_gap([1.0] * 20, new[::4], named(20)),
+        paired_gap([1.0] * 20, new[::4], alone(20)),
     )
-    assert (lumped.low, lumped.high) == pytest.approx((alone.low, alone.high))
-
-
-def test_two_clusters_have_no_interval() -> None:
-    assert paired_gap([1.0, 0.0], [0.0, 0.0], named(2)).why == "too few"
+    assert (lumped.low, lumped.high) == pytest.approx((single.low, single.high))
 
 
 @pytest.mark.slow
@@ -400,6 +356,6 @@ def test_it_leaves_out_a_true_gap_in_one_of_twenty_samples_at_most() -> None:
     for _ in range(2000):
         drops = [draw.choices((1, -1, 0), (0.05, 0.02, 0.93))[0] for _ in range(200)]
         first, second = ([float(s * d > 0 or d == 0) for d in drops] for s in (1, -1))
-        found = paired_gap(first, second, named(200))
+        found = paired_gap(first, second, alone(200))
         out += not (found.low or -1) <= 0.03 <= (found.high or 1)
     assert out / 2000 < 0.06

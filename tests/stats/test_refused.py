@@ -13,13 +13,13 @@ from harness.stats.agreement import cohen_kappa
 from harness.stats.classification import auc, calibration_error
 from harness.stats.clustered import clustered_mean
 from harness.stats.comparison import annotator_test, fourfold, holm
-from harness.stats.comparison import permutation_test as permuted
 from harness.stats.comparison import williams_test as williams
-from harness.stats.correlation import cross_fitted_acc_eq, dataset_pearson, document_accuracies
-from harness.stats.estimate import Clusters, Estimate, NoValue, Resamples, complete, mean_interval
-from harness.stats.ranks import mean_of, rank_groups
+from harness.stats.correlation import cross_fitted_acc_eq, document_accuracies
+from harness.stats.estimate import Clusters, Estimate, NoValue, Resamples, complete
+from harness.stats.intervals import mean_interval
+from harness.stats.ranks import mean_of, rank_models
 
-ROW, PAIR, SIX = [[1.0, 2.0]], Clusters.named(["a", "b"]), np.arange(18.0).reshape(6, 3)
+ROW, PAIR = [[1.0, 2.0]], Clusters.named(["a", "b"])
 judged = partial(annotator_test, np.ones((4, 2)), alignment="rmse")
 CALLS: list[tuple[Callable[[], object], str]] = [
     *((partial(clustered_mean, [1, bad, 0], list("abc")), "1 of 3 values") for bad in (NAN, inf)),
@@ -34,12 +34,11 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (partial(complete, ROW, [[1, 2, 3]]), r"\(1, 2\) and \(1, 3\)"),
     (partial(complete, [1, 2], [1, 2]), "1 dimensions"),
     (partial(complete, [[1, inf]], ROW), "1 infinite"),
-    (partial(permuted, SIX, (SIX, SIX), dataset_pearson, seed="s", clusters=["a"]), "1 for 6 rows"),
     (partial(judged, np.ones(3), epsilon=0.1), "3 ratings for 4 units"),
     *((partial(judged, np.ones(4), epsilon=bad), "4 ratings for 4 units") for bad in (-0.1, 1.0)),
     (partial(calibration_error, [0.5], []), "1 confidences for 0 credits"),
     *((partial(calibration_error, [bad], [1.0]), f"not at {bad}") for bad in (1.5, -0.1, NAN)),
-    (partial(rank_groups, np.zeros((2, 3, 2)), mean_of, seed="0"), "each model needs a score"),
+    (partial(rank_models, np.zeros((2, 3, 2)), mean_of, seed="0"), "each model needs a score"),
     (partial(Resamples.of, ["a", "b"], seed="s", draws=0), "one draw"),
     (partial(cohen_kappa, [[1, 1, 1]]), "two raters, not 3"),
     (partial(williams, 1.1, 0.5, 0.1, n=9), r"lie in -1\.\.1, not 1\.1"),

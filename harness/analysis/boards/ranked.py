@@ -1,4 +1,4 @@
-"""Scores of runs to boards: ranks and groups of models on the items that all of them have.
+"""Scores of runs to boards: ranks of models on the items that all of them have.
 
 A board is ranked by the headline's mean; where texts have labels, by macro F1, or by the rate of
 hits less that of false alarms, for there a constant answer may have a high accuracy.
@@ -24,7 +24,7 @@ from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
 from harness.stats.clustered import jackknife_interval
 from harness.stats.estimate import Clusters, Estimate, Floats, Indices
-from harness.stats.ranks import Pooled, informedness, macro_f1_of, mean_of, rank_groups
+from harness.stats.ranks import Pooled, informedness, macro_f1_of, mean_of, rank_models
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
 
@@ -135,7 +135,7 @@ CONTROL: Final = "scripted"
 LEAST_SHARED = 0.5
 """A model without this share of the verdicts that others have would leave them too few items."""
 _SEED = "0"
-_RANKS = ["rank", "rank_group", "rank_items"]
+_RANKS = ["rank", "rank_best", "rank_worst", "rank_items"]
 RATES: Final = "tpr_less_fpr"
 POOLED: Final[Mapping[str, Pooled]] = {"mean": mean_of, MACRO: macro_f1_of, RATES: informedness}
 """What a board may be ranked by, with the score that sums over items make."""
@@ -177,9 +177,9 @@ def verdicts_of(folders: Sequence[RunFolder], scores: DataFrame) -> DataFrame:
 
 
 def board_rows(scores: DataFrame, boards: DataFrame, *, is_every: bool = False) -> DataFrame:
-    """The rows of leaderboard.csv: every score, or those of the metrics that boards rank by.
+    """The rows of leaderboard.csv, BOARD_COLUMNS: every score, or those that boards rank by.
 
-    Of the overall ones `rank`, `rank_group` and `rank_items`; the columns are BOARD_COLUMNS.
+    The overall ones have their ranks, as `standings` does.
     """
     shown = {*scores_of.HEADLINES, MACRO, HITS, FALSE_ALARMS}
     rows = scores[scores["metric"].isin(shown) | is_every].reset_index(drop=True)
@@ -197,11 +197,10 @@ def board_rows(scores: DataFrame, boards: DataFrame, *, is_every: bool = False) 
 def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
     """The headlines of all boards, board after board, the best model of each first.
 
-    The columns of `board_scores`, where `value`, `low` and `high` are now of what the board ranks
-    by (`ranked_by`), over the model's own items; `score`, `score_low` and `score_high` are the
-    headline's; `shared` is the value on the items that all ranked models have, `rank_items` and
-    `rank_clusters` count these; `rank` and `rank_group` are NaN without a rank; `why` says why
-    there is no interval.
+    To the columns of `board_scores`: `value`, `low` and `high` are of what the board ranks by
+    (`ranked_by`), `score` and its ends of the headline; `shared` is on the `rank_items` that all
+    ranked models have, in `rank_clusters`; `rank`, which may be `rank_best` to `rank_worst`, is NaN
+    without one; `why` says why there is no interval.
     """
     heads = unranked(scores_of.headlines(scores), constant_runs(scores))
     overall = scores[scores["group"] == ALL]
@@ -296,9 +295,9 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
         sums = np.stack([held[signatures[at]].totals(items) for at in kept])
         made["rank_clusters"][places], pooled = sums.shape[1], POOLED[by[places[0]]]
         if not np.isnan(pooled(sums.sum(axis=1))).any():
-            found = rank_groups(sums, pooled, seed=_SEED)
+            found = rank_models(sums, pooled, seed=_SEED)
             made["shared"][kept], made["rank"][kept] = found.values, found.ranks
-            made["rank_group"][kept] = found.groups
+            made["rank_best"][kept], made["rank_worst"][kept] = found.best, found.worst
     heads = heads.assign(**made)
     order = heads["shared"].fillna(heads["value"])
     heads = heads.assign(order=0.0 - order, name=heads["model"].astype(str))

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 BOARD_COLUMNS = (
     *COLUMNS,
     *("run", "data", "limit", "seed", "prompts", "version", "judge_version"),
-    *("rank", "rank_group", "rank_items"),
+    *("rank", "rank_best", "rank_worst", "rank_items"),
 )
 """The columns of leaderboard.csv."""
 DIGITS = 6
@@ -351,12 +351,17 @@ def _fitness_words(finding: str, ceiling: Row, floor: Row, low: float, high: flo
     both += f", gap {'-' if np.isnan(low) else f'{three(low)} to {three(high)}'}"
     samples = min(ceiling.clusters, floor.clusters)
     lost = [f"{row.model} {missing_words(row)}" for row in (ceiling, floor) if not row.n]
+    unfit = f"it distinguishes {both} by less than half of its scale, perhaps not at all"
+    if low > 0:
+        unfit = f"it rates one of them on the wrong side of chance: {both}"
+    elif high <= 0:
+        unfit = f"it does not distinguish {both}"
     return {
         "unread": f"has given no verdict that could be read: {'; '.join(lost)}",
         "few": f"has read too few samples to know whether it is fit ({samples} of "
         f"{FEWEST_CLUSTERS})",
         "cannot tell": f"may be fit or unfit here, these items cannot tell: {both}",
-        "unfit": f"is unfit here: it does not distinguish {both}",
+        "unfit": f"is unfit here: {unfit}",
         "weak": f"is weak here: it distinguishes {both} by less than half of its scale",
         "fit": f"is fit here: it distinguishes {both}",
     }[finding]

@@ -8,7 +8,10 @@ import numpy as np
 
 from harness.analysis.boards.scores import Row, missing_words, three
 from harness.lazy import DataFrame
-from harness.stats.estimate import LEAST_CLUSTERS, NoValue
+from harness.pipeline.score import SHARES
+from harness.stats.estimate import NoValue
+from harness.stats.intervals import LEAST_CLUSTERS
+from harness.stats.missing import mean_bounds
 from harness.storage.find_runs import data_words
 from harness.storage.frames import records
 from harness.storage.runs import RunFile
@@ -111,21 +114,34 @@ def ranked_on(boards: DataFrame) -> str:
     several = boards[boards["board"].isin(sizes.index[sizes > 1]) & boards["rank"].notna()]
     known = several[several["rank_items"].notna()]
     if len(several) and not len(known):
-        return "verdicts were not read: ranked by value alone, no group is known"
+        return "verdicts were not read: ranked by value alone"
     if not len(several):
         return "no rank: no item that all have" if (boards["rank_items"] == 0).any() else ""
     count = int(sizes.max())
     models = "both" if count == 2 else f"all {count}"
     pairs = "" if count == 2 else f", Holm over {count * (count - 1) // 2} pairs"
-    groups = "models of one group are not" if count == 2 else "not all within a group are"
     items, clusters = (
         " to ".join(map("{:.0f}".format, sorted({known[name].min(), known[name].max()})))
         for name in ("rank_items", "rank_clusters")
     )
     return (
         f"ranked on the {items} verdicts that {models} have, of {clusters} independent items; "
-        f"{groups} significantly different (clusters swapped{pairs})"
+        f"a rank has all those that it may be (clusters swapped{pairs})"
     )
+
+
+def ranks(row: Row) -> str | None:
+    """The ranks that a model may have, such as 2-4; None where others were not compared."""
+    if np.isnan(row.rank_best):
+        return None
+    return "-".join(dict.fromkeys((f"{row.rank_best:.0f}", f"{row.rank_worst:.0f}")))
+
+
+def with_missing(row: Row) -> tuple[float, float] | None:
+    """The value were all that is missing wrong, and right; None where these are not known."""
+    if row.ranked_by != "mean" or row.metric not in SHARES or np.isnan(row.value):
+        return None
+    return mean_bounds(row.value, row.n, row.missing, (0.0, 1.0))
 
 
 def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:

@@ -172,7 +172,7 @@ def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
             verdicts = verdicts.assign(**{f"{PARTS}0": verdicts["value"], f"{PARTS}1": 1.0})
         made = ranked(own.assign(ranked_by=MACRO if MACRO in metrics else "mean"), verdicts)
         made = made[made["rank"].notna()].set_index("signature")
-        is_best = (made["rank_group"] == 1) & (made["rank_group"].max() > 1)
+        is_best = (made["rank_best"] == 1) & (made["rank_best"].max() > 1)
         return made[["rank"]].assign(is_best=is_best, items=made["rank_items"])
 
     return ranks

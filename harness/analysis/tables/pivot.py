@@ -12,7 +12,7 @@ from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Ranks, chosen,
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle, TableLayout
-from harness.stats.estimate import LEAST_CLUSTERS
+from harness.stats.intervals import LEAST_CLUSTERS
 from harness.storage.frames import Row, records
 from harness.storage.signature import Signature
 

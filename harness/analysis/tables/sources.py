@@ -16,7 +16,8 @@ from harness.implicitness.pairs import read_pairs
 from harness.lazy import DataFrame, pandas
 from harness.specs.layouts import CodersLayout, CountsLayout, FilesLayout, ValuesLayout
 from harness.stats.agreement import alpha, cohen_kappa, percent_agreement
-from harness.stats.estimate import Estimate, Floats, mean_interval
+from harness.stats.estimate import Estimate, Floats
+from harness.stats.intervals import mean_interval
 from harness.storage.frames import plain_rows
 from harness.storage.runs import RunFolder
 from harness.storage.tables import read_columns, read_file

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis.boards.scores import Row
 from harness.analysis.boards.scores import alarms as alarms_of
-from harness.analysis.boards.views import board_notes, ranked_on, recipe_labels
+from harness.analysis.boards.views import board_notes, ranked_on, ranks, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import difference_words
 from harness.analysis.pairings import Kind, Pairing, of_one_task
@@ -24,7 +24,6 @@ from harness.pipeline.verdict_frame import ALL, averages
 from harness.present.page.items import NONE, PageParts, PageTable, Value
 from harness.specs.models import CLASSIFIERS
 from harness.stats.comparison import holm
-from harness.stats.estimate import BootstrapSettings
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import records
 from harness.storage.runs import RunFile
@@ -40,7 +39,6 @@ _COUNTS = {
 """The counts of a comparison, and whether A and B are right in them; None where one is neither."""
 _MOST = 12
 """So many models are compared with the leader."""
-_SETTINGS = BootstrapSettings(0, 1000)
 Line = Mapping[str, Value]
 
 
@@ -143,7 +141,7 @@ def in_order(page: PageParts, boards: DataFrame) -> list[Board]:
 
 
 def leaderboard(page: PageParts, own: Board) -> PageTable:
-    """Ranks and groups, values, chance, counts, what is missing, cost."""
+    """Ranks, values, chance, counts, what is missing, cost."""
     board, head, pick = own
     is_rate = head.ranked_by == "tpr_less_fpr"
     is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
@@ -155,7 +153,7 @@ def leaderboard(page: PageParts, own: Board) -> PageTable:
         lines.append(
             {
                 "rank": _whole(row.rank),
-                "group": _whole(row.rank_group),
+                "may be": ranks(row),
                 "model": row.model + kind,
                 value: (known(row.value), known(row.low), known(row.high), place),
                 "on shared items": known(row.shared) if is_shared else None,
@@ -211,14 +209,15 @@ def differences(page: PageParts, board: Board) -> tuple[list[Row], list[PageTabl
         pairs += [(one, runs) for one in kept]
     if not pairs:
         return [], [], notes
-    rows = iter(records(compare([pairing for pairing, _ in pairs], _SETTINGS)))
+    rows = iter(records(compare([pairing for pairing, _ in pairs])))
     lines, heads = [], []
     for pairing, runs in pairs:
         for row in [next(rows) for _ in {ALL, *pairing.items["group"]}]:
             lines.append(_difference(page, row, pairing, runs))
             heads += [row] if row.group == ALL else []
-    has_exact = all(row.p_exact is not None for row in heads)
-    each = holm([row.p_exact if has_exact else row.p_permutation for row in heads])
+    # The leader is chosen by the data: each of its differences is one of those of all pairs.
+    count = len(others) + 1
+    each = holm([row.p for row in heads] + [1.0] * (count * (count - 1) // 2 - len(heads)))
     title = f"{lead.task}, the leader and each other model: {pick}"
     about = "A less B on the items that both have. A count opens its items."
     table = table_of(title, lines, task=lead.task, pick=pick, about=about)
@@ -349,10 +348,8 @@ def headline(board: Board, compared: Sequence[Row]) -> str:
     facts = [difference_words(row, (row.model_a, row.model_b)) for row in compared[:1]] or [
         f"{lines[0].model} has the highest value; no difference was computed"
     ]
-    top = [row.model for row in lines if row.rank_group == 1]
-    if len(top) > 2:
-        words = f"not all of the first {len(top)} are significantly different"
-        facts.append(f"{words}: {', '.join(top)}")
+    if len(top := [row.model for row in lines if row.rank_best == 1]) > 2:
+        facts.append(f"{len(top)} models may be the best: {', '.join(top)}")
     return f"{where}, {'; '.join(facts)}."
 
 
