@@ -1,7 +1,7 @@
 """The command leaderboard: one board of models by variants on one screen, the others on request.
 
 A task with one variant has a table with a column for each fact. With several variants a cell has
-the value and the ranks that it may have. Runs that differ in their seeds alone share a line: their
+the value alone. Runs that differ in their seeds alone share a line: their
 mean and their spread.
 """
 
@@ -144,7 +144,7 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
     show(shown, title, keys=1 + (shown.columns[0] != "model"))
     printed = {row.signature for _, columns in lines for own in columns for row in own}
     notes = views.board_notes(matrix[matrix["signature"].isin(printed)])
-    for note in notes if len(variants) == 1 else [*notes, "Intervals: --variant NAME."]:
+    for note in notes if len(variants) == 1 else [*notes, "Intervals and ranks: --variant NAME."]:
         say(note)
     if notes or len(variants) > 1:
         say("")
@@ -204,13 +204,11 @@ def _ranks(is_ranked: "Series[bool]", ends: Sequence[tuple[float, float]]) -> "S
 
 
 def _cell(rows: Sequence[Row]) -> str:
-    """The value of one run with the ranks it may have, or mean and spread of several seeds."""
+    """The value of a run, or mean and spread of several seeds; a star if verdicts are missing."""
     known = [row.value for row in rows if not np.isnan(row.value)]
     parts = [cell(float(np.mean(known)) if known else None)] if rows else []
     if len(known) > 1:
         parts.append(f"sd {np.std(known, ddof=1):.3f}")
-    elif rows and (of := views.ranks(rows[0])):
-        parts.append(f"({of})")
     return " ".join([*parts, *["*"] * any(row.missing for row in rows)])
 
 
@@ -236,12 +234,10 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
         f"seed{'s' * (len(seeds) > 1)} {folded(seeds)}",
         "*: verdicts are missing" if matrix["missing"].any() else "nothing missing",
     ]
-    on = views.ranked_on(matrix)
-    is_prefixed = len(variants) > 1 and on.startswith("ranked")
     lines = [
         f"{row.task}{variant}: {RANKING.get(row.ranked_by, row.metric)} by {row.judge}{label}",
         "; ".join(filter(None, facts)),
-        f"{'in brackets the ranks of a column, ' * is_prefixed}{on}",
+        views.ranked_on(matrix) if len(variants) == 1 else "",
     ]
     return "\n".join(filter(None, lines))
 

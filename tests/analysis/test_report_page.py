@@ -95,11 +95,11 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        ("ab", "that both have, of 4 independent items; models of one group are not significantly"),
-        ("abc", "all 3 have, of 4 independent items; not all within a group are significantly"),
+        ("ab", "that both have, of 4 independent items; a rank has all those that it may be"),
+        ("abc", "all 3 have, of 4 independent items; a rank has all those that it may be"),
     ],
 )
-def test_the_words_on_groups_are_for_two_models_or_more(
+def test_the_words_on_ranks_are_for_two_models_or_more(
     tmp_path: Path, models: str, words: str
 ) -> None:
     shares = tuple((name, 0.5) for name in models)

@@ -58,19 +58,18 @@ def board(toy: Toy, capsys: Lines, *options: str) -> list[str]:
 
 
 def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lines) -> None:
-    title, words, ranked, head, *lines = board(ran, capsys)
+    title, words, head, *lines = board(ran, capsys)
 
     assert title == "toy: accuracy by near"
     assert words == "data: the task's own samples (6); answers: T0+0.5; seed 0; nothing missing"
-    assert ranked.startswith("in brackets the ranks of a column, ranked on the 12 verdicts")
     assert head.split() == ["model", "base", "think"]
     alpha, beta, oracle, literal = (re.split(" {2,}", line) for line in lines)
     assert [one[0] for one in (alpha, beta, oracle, literal)] == [
         *("alpha", "beta", "oracle", "literal")
     ]
-    assert re.fullmatch(r"[\d.]+ \(1\)", alpha[1])
+    assert re.fullmatch(r"[\d.]+", alpha[1])
     # What was not run is blank, and no dash: that would be a score without a value.
-    assert re.fullmatch(r"[\d.]+ \(2\)", beta[1])
+    assert re.fullmatch(r"[\d.]+", beta[1])
     assert beta[2:] == []
     assert oracle[1:] == ["1.000", "1.000"]
 

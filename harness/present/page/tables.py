@@ -6,7 +6,7 @@ here computes a statistic.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isnan
+from math import comb, isnan
 from typing import Any, NamedTuple
 
 from harness.analysis.boards.scores import Row
@@ -215,14 +215,14 @@ def differences(page: PageParts, board: Board) -> tuple[list[Row], list[PageTabl
         for row in [next(rows) for _ in {ALL, *pairing.items["group"]}]:
             lines.append(_difference(page, row, pairing, runs))
             heads += [row] if row.group == ALL else []
-    # The leader is chosen by the data: each of its differences is one of those of all pairs.
-    count = len(others) + 1
-    each = holm([row.p for row in heads] + [1.0] * (count * (count - 1) // 2 - len(heads)))
+    # The leader is chosen by the data: its differences are corrected for all pairs of models.
+    each = holm([row.p for row in heads] + [1.0] * (comb(len(others) + 1, 2) - len(heads)))
     title = f"{lead.task}, the leader and each other model: {pick}"
     about = "A less B on the items that both have. A count opens its items."
     table = table_of(title, lines, task=lead.task, pick=pick, about=about)
     tests = len(heads)
-    corrected = [r._replace(p_holm=p, tests=tests) for r, p in zip(heads, each, strict=True)]
+    pairs_of = zip(heads, each[:tests], strict=True)
+    corrected = [row._replace(p_holm=p, tests=tests) for row, p in pairs_of]
     return corrected, [table], notes
 
 
