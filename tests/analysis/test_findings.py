@@ -65,6 +65,13 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
             "B (bee) are not significantly different: the difference lies between 4 and 11 points",
         ),
         ({"p": 0.00001}, "(p <.001)"),
+        (
+            {"missing_a": 2, "missing_b": 9, "least": -0.02, "most": 0.2},
+            "A (ant) is better than B (bee) on what both answered by 4 to 11 points, on 112 "
+            "answers of 56 independent items (p .003; the 11 missing verdicts could undo it)",
+        ),
+        ({"missing_b": 9, "least": 0.02, "most": 0.2}, "A (ant) is better than B (bee) by 4 to 11"),
+        ({"worth": 20.4}, "of 56 independent items of unequal size (worth 20) (p .003)"),
         ({"low": 0.004}, "by 0.4 to 11.0 points"),
         ({"both": None}, "A (ant) scores higher than B (bee) by 0.04 to 0.11, on"),
         ({"variant_a": "cot5"}, "cot5 is better than base by 4 to 11 points"),
