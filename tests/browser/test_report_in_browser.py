@@ -255,11 +255,11 @@ def test_a_table_is_copied_as_latex_and_as_csv(opened: Driver) -> None:
         opened.execute_script("arguments[0].click()", button)
     latex, table = wait(opened, "return kept.length === 2 && kept")
 
-    assert r"\begin{tabular}{rrlrrrr}" in latex
+    assert r"\begin{tabular}{rllrrrr}" in latex
     assert r"1 & 1 & alpha & " in latex
     assert (
         table.splitlines()[0]
-        == "rank,group,model,accuracy,accuracy low,accuracy high,chance,n,missing"
+        == "rank,may be,model,accuracy,accuracy low,accuracy high,chance,n,missing"
     )
     assert table.splitlines()[1].startswith("1,1,alpha,0.")
     assert texts(opened, "#said") == ["CSV copied"]
