@@ -86,10 +86,8 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
     if is_found:
         small, large = _shown(row, sorted((abs(low), abs(high))))
         words = _better(row, value, names, how="further above chance than" if is_above else "")
-        lost, worst = (
-            (row.missing_a or 0) + (row.missing_b or 0),
-            row.least if value > 0 else row.most,
-        )
+        lost = (row.missing_a or 0) + (row.missing_b or 0)
+        worst = row.least if value > 0 else row.most
         if lost and (worst is None or worst * value <= 0):
             words += " on what both answered"
             tests += f"; the {lost} missing verdicts could undo it"

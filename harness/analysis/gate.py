@@ -117,12 +117,8 @@ def _row(
         **{"judge": first.judge.name, "metric": first.judge.metric},
         **{"decision": decision, "reason": reason, "base": base, "new": new},
         **{"drop": None if base is None or new is None else base - new, **ends, "seen": seen},
-        **{
-            "n": len(read),
-            "items": len(items),
-            "clusters": read["cluster"].nunique(),
-            "worth": bounds.worth,
-        },
+        **{"n": len(read), "items": len(items)},
+        **{"clusters": read["cluster"].nunique(), "worth": bounds.worth},
         **{"missing": lost[1], "missing_base": lost[0]},
     }
 

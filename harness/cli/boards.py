@@ -1,8 +1,7 @@
 """The command leaderboard: one board of models by variants on one screen, the others on request.
 
 A task with one variant has a table with a column for each fact. With several variants a cell has
-the value alone. Runs that differ in their seeds alone share a line: their
-mean and their spread.
+the value alone. Runs that differ in their seeds alone share a line: their mean and their spread.
 """
 
 from collections import Counter
@@ -60,7 +59,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     """Collect the scores of all runs in leaderboard.csv, and print the main board.
 
     Models are ranked in one table only if the rest of their signatures is equal, on the items
-    that all models have; "may be" has the ranks that are not ruled out. Controls have no rank. The
+    that all models have; "may be" has the ranks that are not excluded. Controls have no rank. The
     file has all boards. With RUNs these alone are ranked, and no file is written.
     """
     if not (folders := shown_runs(results, choice.runs or ())):
@@ -197,10 +196,10 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
 
 def _ranks(is_ranked: "Series[bool]", ends: Sequence[tuple[float, float]]) -> "Series[Any] | None":
     """The ranks of those ranked were all that is missing wrong; None where nothing is."""
-    low = pandas.Series([low for low, _ in ends], dtype=float)
-    return (
-        low.where(is_ranked).rank(method="min", ascending=False).astype("Int64") if ends else None
-    )
+    if not ends:
+        return None
+    low = pandas.Series([low for low, _ in ends], dtype=float).where(is_ranked)
+    return low.rank(method="min", ascending=False).astype("Int64")
 
 
 def _cell(rows: Sequence[Row]) -> str:

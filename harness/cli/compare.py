@@ -110,7 +110,7 @@ def _put_rows(rows: DataFrame) -> None:
     shown, notes = kept[[*keys, *known]].rename(columns=columns), []
     if tests := rows["tests"].dropna().unique().tolist():
         of = " and ".join(map(str, tests))
-        notes.append(f"p belongs to the interval; Holm corrects it for {of} differences")
+        notes.append(f"p tests that a difference is 0; Holm corrects it for {of} differences")
     if rows["above_chance"].notna().any():
         notes.append("chance levels differ: Holm is of what is above chance")
     title = f"A / B: {words.removeprefix(', ')}"

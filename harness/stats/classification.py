@@ -10,6 +10,7 @@ from math import floor, fsum, sqrt
 
 import numpy as np
 
+from harness.stats.clustered import ShareRows, share_interval
 from harness.stats.estimate import (
     Bools,
     Clusters,
@@ -21,7 +22,7 @@ from harness.stats.estimate import (
     NoValue,
     ratio,
 )
-from harness.stats.intervals import Parts, cluster_interval, clustered_share, satterthwaite
+from harness.stats.intervals import Parts, cluster_interval, satterthwaite
 from harness.stats.scales import exact_total, student_p, student_t
 
 
@@ -56,8 +57,8 @@ def classification_metrics(
     none = np.zeros(len(actual))
     classes = tuple(
         ClassMetrics(
-            precision=_share(hits[:, at], chosen[:, at], clusters),
-            recall=_share(hits[:, at], actual[:, at], clusters),
+            precision=share_interval(ShareRows(hits[:, at], chosen[:, at], clusters.places)),
+            recall=share_interval(ShareRows(hits[:, at], actual[:, at], clusters.places)),
             f1=_score(f1[at], *of_class.get(at, (none, none)), clusters),
         )
         for at in range(actual.shape[1])
@@ -65,18 +66,6 @@ def classification_metrics(
     macro = f1[known].mean() if known.any() else np.nan
     moved, weighed = (rows.mean(axis=1) if known.any() else none for rows in (moves, weights))
     return classes, _score(macro, moved, weighed, clusters)
-
-
-def _share(hits: Floats, sizes: Floats, clusters: Clusters) -> Estimate:
-    """The share of hits among rows that each count as much as their size."""
-    there = sizes > 0
-    hits, sizes, n = hits[there], sizes[there], int(there.sum())
-    if not n:
-        return Estimate.missing(NoValue.TOO_FEW, n=0)
-    own, value = Clusters.named(clusters.places[there]), float(hits.sum() / sizes.sum())
-    return clustered_share(
-        Estimate(value, n), Parts.of(hits / sizes, value, own, sizes / sizes.sum())
-    )
 
 
 def _score(value: float, moves: Floats, weights: Floats, clusters: Clusters) -> Estimate:

@@ -140,22 +140,29 @@ _HALVINGS = 60
 class ShareRows:
     """Rows of a share, sum of hits over sum of sizes; a row has a cluster."""
 
-    hits: Sequence[float]
-    sizes: Sequence[float]
-    clusters: Sequence[str]
+    hits: Sequence[float] | Floats
+    sizes: Sequence[float] | Floats
+    clusters: Names
+
+    def parts(self) -> tuple[Estimate, Parts, Names] | None:
+        """The share of the rows of a size above 0, its parts, and these rows' clusters, if any."""
+        hits, sizes = (np.asarray(rows, dtype=np.float64) for rows in (self.hits, self.sizes))
+        own, names = sizes > 0, np.asarray(self.clusters)
+        if not own.any():
+            return None
+        hits, sizes, clusters = hits[own], sizes[own], names[own]
+        kept = clusters if clusters.dtype.kind == "i" else clusters.tolist()
+        total = fsum(sizes)
+        value = fsum(hits) / total
+        parts = Parts.of(hits / sizes, value, Clusters.named(kept), sizes / total)
+        return Estimate(value, len(hits)), parts, kept
 
 
 def share_interval(rows: ShareRows) -> Estimate:
     """The share of the rows of a size above 0, with the interval of `clustered_share`."""
-    names, sizes = np.asarray(rows.clusters, dtype=str), np.asarray(rows.sizes, dtype=np.float64)
-    own = sizes > 0
-    if not own.any():
+    if (found := rows.parts()) is None:
         return Estimate.missing(NoValue.TOO_FEW, n=0)
-    found = Clusters.named(names[own].tolist())
-    hits = np.asarray(rows.hits, dtype=np.float64)[own]
-    value = fsum(hits) / fsum(sizes[own])
-    parts = Parts.of(hits / sizes[own], value, found, sizes[own] / fsum(sizes[own]))
-    return clustered_share(Estimate(value, len(hits)), parts)
+    return clustered_share(found[0], found[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +200,10 @@ def share_gap(first: ShareRows, second: ShareRows) -> Estimate:
 
 def _side(rows: ShareRows, names: Sequence[str]) -> _Side | None:
     """The share of some rows; its parts are in the order of `names`. None without a row."""
-    sizes = np.asarray(rows.sizes, dtype=np.float64)
-    own = sizes > 0
-    if not own.any():
+    if (known := rows.parts()) is None:
         return None
-    hits, clusters = np.asarray(rows.hits, dtype=np.float64)[own], np.asarray(rows.clusters)[own]
-    weights = sizes[own] / fsum(sizes[own])
-    value = min(1.0, max(0.0, fsum(hits) / fsum(sizes[own])))
-    found = Parts.of(hits / sizes[own], value, Clusters.named(clusters.tolist()), weights)
-    parts: Floats = np.zeros(len(names))
+    estimate, found, clusters = known
+    value, parts = min(1.0, max(0.0, estimate.value or 0.0)), np.zeros(len(names))
     if len(found.sums) < LEAST_CLUSTERS:
         return _Side(Share(value, len(found.sums), None), parts, len(found.sums))
     parts[np.isin(names, clusters)] = found.scaled

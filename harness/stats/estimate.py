@@ -81,8 +81,8 @@ class Estimate:
         self, low: float, high: float, *, clusters: int, degrees: float | None = None
     ) -> "Estimate":
         """The same value with its interval."""
-        own = replace(self, low=low, high=high, clusters=clusters, why=None)
-        return replace(own, worth=float(clusters) if degrees is None else degrees + 1)
+        worth = float(clusters) if degrees is None else degrees + 1
+        return replace(self, low=low, high=high, clusters=clusters, why=None, worth=worth)
 
     def unbounded(self, why: NoValue | None, *, clusters: int) -> "Estimate":
         """The same value, and the reason for no interval."""

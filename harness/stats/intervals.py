@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import frexp, fsum, isfinite, ldexp, sqrt
 
 import numpy as np
@@ -17,7 +18,7 @@ _NOISE, _NOISE_OF_ONE = 1e-6, 1e-5
 _GREATEST_OF_ONE = 2.0  # neither a cosine, a share, nor the difference of two is beyond it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """How far each of G clusters moves a weighted mean, and how large each is.
 
@@ -37,27 +38,27 @@ class Parts:
         cls, values: Floats, mean: float, clusters: Clusters, weights: Floats | None = None
     ) -> "Parts":
         """Those of values about their mean, of equal weights or of some that add up to 1."""
-        n, residuals = len(values), values - mean
-        totals, counts = clusters.exact_sums(values)
-        trials = (0, 0.5, 1) if clusters.clusters == n else (0, counts[0])
-        are_trials = bool(np.ptp(counts) == 0 and np.isin(totals, trials).all())
+        n, residuals, are_trials = len(values), values - mean, False
+        if weights is None or np.ptp(weights) <= scales.ROUNDING:
+            totals, counts = clusters.exact_sums(values)
+            trials = (0, 0.5, 1) if clusters.clusters == n else (0, counts[0])
+            are_trials = bool(np.ptp(counts) == 0 and np.isin(totals, trials).all())
         # Sums that the order of the rows does not change.
         if weights is None:
             within = float(np.sort(residuals**2).sum()) / n
             sums = (totals - mean * counts) / n
             return cls(sums, counts / n, counts / n**2, within, are_trials)
-        are_trials &= bool(np.ptp(weights) <= scales.ROUNDING)
         columns = np.column_stack([weights * residuals, weights, weights**2])
         sums, sizes, squares = clusters.totals(columns).T
         within = float(np.sort(weights * residuals**2).sum())
         return cls(sums, sizes, squares, within, are_trials)
 
-    @property
+    @cached_property
     def scaled(self) -> Floats:
         """The sums over the root of what a cluster's weight leaves to the others (CR2)."""
         return np.asarray(self.sums / np.sqrt(1 - self.weights), dtype=np.float64)
 
-    @property
+    @cached_property
     def error(self) -> float:
         """The standard error: the root of the sum of squares of `scaled`."""
         scaled = self.scaled
@@ -65,12 +66,12 @@ class Parts:
         power = frexp(float(np.abs(scaled).max()))[1]
         return ldexp(sqrt(fsum((np.ldexp(scaled, -power) ** 2).tolist())), power)
 
-    @property
+    @cached_property
     def degrees(self) -> float:
         """Student's t's degrees of freedom: G - 1 where clusters are of one size, else fewer."""
         return freedom(self.weights, (1 - self.alike) * self.squares + self.alike * self.weights**2)
 
-    @property
+    @cached_property
     def alike(self) -> float:
         """The correlation of rows of one cluster by analysis of variance, 0 to 1."""
         rows = float((self.squares / self.weights).sum())  # clusters a row

@@ -95,8 +95,8 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        ("ab", "that both have, of 4 independent items; a rank has all those that it may be"),
-        ("abc", "all 3 have, of 4 independent items; a rank has all those that it may be"),
+        ("ab", "that both have, of 4 independent items; `may be`: ranks that are not excluded"),
+        ("abc", "all 3 have, of 4 independent items; `may be`: ranks that are not excluded"),
     ],
 )
 def test_the_words_on_ranks_are_for_two_models_or_more(

@@ -261,7 +261,7 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     out, _ = printed(tmp_path, capsys)
 
     assert "ranked on the 20 verdicts that all 3 have, of 20 independent items" in out
-    assert "a rank has all those that it may be (clusters swapped, Holm over 3" in out
+    assert "`may be`: ranks that are not excluded (clusters swapped, Holm over 3" in out
     assert "  missing  " in out
     lines = [line.split() for line in out.splitlines() if len(line.split()) > 5]
     cells = {words[2]: (words[0], words[1]) for words in lines}

@@ -126,7 +126,7 @@ def ranked_on(boards: DataFrame) -> str:
     )
     return (
         f"ranked on the {items} verdicts that {models} have, of {clusters} independent items; "
-        f"a rank has all those that it may be (clusters swapped{pairs})"
+        f"`may be`: ranks that are not excluded (clusters swapped{pairs})"
     )
 
 
