@@ -179,9 +179,7 @@ def test_the_back_end_is_part_of_what_a_model_is(toy: Toy) -> None:
     ("environ", "is_refused"),
     [({}, True), ({"OPENAI_API_KEY": " "}, True), ({"OPENAI_API_KEY": "k"}, False)],
 )
-def test_a_hosted_model_is_refused_without_its_key(
-    environ: Mapping[str, str], is_refused: bool
-) -> None:
+def test_a_hosted_model_needs_its_key(environ: Mapping[str, str], is_refused: bool) -> None:
     registry = replace(SHIPPED, environ=environ)
 
     if is_refused:
@@ -216,9 +214,7 @@ def test_a_price_of_ones_own_comes_first(toy: Toy, listed: str, expected: Price 
         ("{api: responses}", 15),  # which takes no budget under 16 tokens
     ],
 )
-def test_a_price_covers_what_a_reply_may_have_beside_its_answer(
-    toy: Toy, settings: str, beside: int
-) -> None:
+def test_a_price_covers_what_is_beside_answers(toy: Toy, settings: str, beside: int) -> None:
     toy.write("configs/prices.yaml", PRICES)
     toy.write("configs/models/alpha.yaml", MODEL.replace("{name}", "alpha"))
     alpha = toy.home / "configs/models/alpha.yaml"

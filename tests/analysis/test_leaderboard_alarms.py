@@ -78,9 +78,7 @@ def alike_in(alarm: Any) -> float | None:  # noqa: ANN401 - a row of a frame
         ([None] * 20, None),
     ],
 )
-def test_one_place_chosen_nine_times_in_ten_is_told_of(
-    places: list[int | None], share: float | None
-) -> None:
+def test_one_place_of_ten_is_an_alarm(places: list[int | None], share: float | None) -> None:
     found = told(rows(places))
 
     assert [favourite(alarm) for alarm in found] == ([share] if share else [])

@@ -220,7 +220,7 @@ def test_intentions_stand_beside_responses_or_for_the_act() -> None:
     ],
     ids=["one run", "no sample", "no variant", "no choices"],
 )
-def test_runs_that_have_nothing_in_common_are_refused(
+def test_runs_with_nothing_in_common_fail(
     first: StoredRun, second: StoredRun, message: str
 ) -> None:
     with pytest.raises(HarnessError, match=message):

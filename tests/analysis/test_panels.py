@@ -117,7 +117,7 @@ def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
         lambda file: replace(file, variants={**file.variants, "base": "0" * 64}),
     ],
 )
-def test_runs_of_another_recipe_are_not_set_side_by_side(
+def test_runs_of_two_recipes_are_kept_apart(
     change: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     *same, other = runs(near=NEAR)

@@ -99,9 +99,7 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
         ("abc", "all 3 have, of 4 independent items; `may be`: ranks that are not excluded"),
     ],
 )
-def test_the_words_on_ranks_are_for_two_models_or_more(
-    tmp_path: Path, models: str, words: str
-) -> None:
+def test_words_on_ranks_are_for_two_models_or_more(tmp_path: Path, models: str, words: str) -> None:
     shares = tuple((name, 0.5) for name in models)
     write_runs(tmp_path, Sketch(models=shares, has_choices=False))
 
@@ -144,7 +142,7 @@ def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> 
     assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
 
 
-def test_boards_of_two_recipes_are_named_by_what_differs_and_the_one_with_ranks_is_first(
+def test_of_two_recipes_boards_are_named_by_what_differs_and_ranks_come_first(
     tmp_path: Path,
 ) -> None:
     write_runs(tmp_path, Sketch(has_choices=False))
@@ -206,7 +204,7 @@ def test_both_orders_of_a_verdict_have_their_prompt_and_their_reply(page: str) -
     assert {texts[reply] for _, reply in verdict[6]} <= {"1", "2"}
 
 
-def test_without_the_calls_ledger_the_page_says_that_prompts_are_lacking(
+def test_without_a_ledger_the_page_says_that_it_lacks_prompts(
     results: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(results / "runs", tmp_path / "runs")
@@ -248,7 +246,7 @@ def test_nothing_of_page_or_shell_names_another_host(page: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_of_more_answers_than_asked_for_shows_the_same_samples_of_each_run_and_says_so(
+def test_of_too_many_answers_a_page_has_the_same_samples_of_each_run_and_says_so(
     results: Path,
 ) -> None:
     folders = run_folders(results)

@@ -176,7 +176,7 @@ def test_the_config_for_label_studio_is_xml_with_the_marks_of_the_sheet(tmp_path
         ('"no"', '"Yes"', r"two marks of `scale` are alike \(yes, yes\)"),
     ],
 )
-def test_a_form_that_asks_for_what_is_not_there_is_refused(
+def test_a_form_of_what_is_not_there_fails(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):

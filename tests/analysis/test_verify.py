@@ -100,9 +100,7 @@ def test_a_file_tampered_with_differs(tmp_path: Path, tamper: Callable[[Path], N
         ({"recompute": "williams", "value": "first_r"}, "needs an input 'correlations'"),
     ],
 )
-def test_an_unknown_name_is_the_user_s_mistake(
-    tmp_path: Path, cell: dict[str, Any], named: str
-) -> None:
+def test_an_unknown_name_is_the_user_s(tmp_path: Path, cell: dict[str, Any], named: str) -> None:
     write_dialogues(tmp_path)
 
     with pytest.raises(SpecError, match=named):

@@ -92,9 +92,7 @@ def test_beyond_what_was_measured_the_capacity_page_counts_from_the_cost_of_an_i
     assert row[3] == "2.8 h, 97.9 GB (counted from 110,000)"
 
 
-def test_what_is_written_is_read_again_and_one_part_takes_the_place_of_its_earlier_one(
-    tmp_path: Path,
-) -> None:
+def test_what_is_written_is_read_again_and_a_part_replaces_its_earlier_one(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     readme, capacity = tmp_path / "README.md", tmp_path / "docs" / "money.md"
     readme.write_text(f"above\n{results.BEGIN}\nold\n{results.END}\nbelow\n")

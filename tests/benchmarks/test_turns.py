@@ -41,7 +41,7 @@ def test_a_process_is_measured_with_its_children(tmp_path: Path) -> None:
     assert 0 < seen.most_mb < 2000
 
 
-def test_a_way_that_fails_is_told_with_its_last_words_and_one_with_missing_items_is_not(
+def test_a_way_that_fails_is_told_by_its_last_words_but_not_for_missing_items(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(WayFailed, match=r"ended with 3:\nno weights here"):

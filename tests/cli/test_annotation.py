@@ -74,9 +74,7 @@ def test_in_label_studio_a_step_shows_up_once_it_is_to_be_taken() -> None:
     assert found["implicit_props_layer"][1].get("choice") == "multiple"
 
 
-def test_filled_sheets_have_one_agreement(
-    sheets: list[Path], tmp_path: Path, capsys: Lines
-) -> None:
+def test_filled_sheets_have_an_agreement(sheets: list[Path], tmp_path: Path, capsys: Lines) -> None:
     filled(sheets[0], [PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, IRONY, NON])
     filled(sheets[1], [PLAIN, PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, NON])
     out = tmp_path / "labels.csv"

@@ -197,9 +197,7 @@ def test_a_mistake_in_a_file_names_the_file_and_the_nearest_right_thing(
     ("content", "fact"),
     [(b"", "the file is empty"), (b'{"group": "caf\xe9"}', "not UTF-8"), (None, "cannot be read")],
 )
-def test_an_unreadable_file_is_named(
-    toy: Toy, capsys: Lines, content: bytes | None, fact: str
-) -> None:
+def test_an_unread_file_is_named(toy: Toy, capsys: Lines, content: bytes | None, fact: str) -> None:
     folder = toy.folder / "data"
     (folder / "toys").mkdir(parents=True)
     if content is not None:

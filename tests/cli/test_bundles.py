@@ -242,9 +242,7 @@ def with_file(name: str, data: bytes) -> Change:
         kept=slice(None, None, 2),
     ),
 )
-def test_changes_of_fit_sums_are_found(
-    controls: Path, change: Change, facts: list[str], capsys: Lines
-) -> None:
+def test_a_change_is_found(controls: Path, change: Change, facts: list[str], capsys: Lines) -> None:
     assert main(["bundle", "--check", str(changed(controls, change))]) == 1
 
     out = capsys.readouterr().out

@@ -71,7 +71,7 @@ def test_what_a_run_lacks_is_shown_and_listed(toy: Toy, capsys: Lines, stub: Stu
 @pytest.mark.parametrize(
     ("name", "told"), [("oracel", "did you mean oracle?"), ("zzzz", "`harness list` lists")]
 )
-def test_an_unknown_name_brings_no_list_of_all(
+def test_an_unknown_name_brings_no_whole_list(
     toy: Toy, capsys: Lines, name: str, told: str
 ) -> None:
     assert toy.main("show", name) == 2

@@ -93,9 +93,7 @@ DAMAGED = (
         [*DAMAGED, "scores", "scores gone", "scores of words", "sums"], kept=slice(None, None, 3)
     ),
 )
-def test_repeating_a_run_rebuilds_its_folder(
-    toy: Toy, judged: Path, capsys: Lines, kind: str
-) -> None:
+def test_a_repeat_rebuilds_the_folder(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     before = toy.bytes()
     damage(judged, kind)
     capsys.readouterr()
@@ -208,9 +206,7 @@ def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     assert "oracle" not in table
 
 
-def test_whole_scores_stand_where_verdicts_were_edited(
-    toy: Toy, judged: Path, capsys: Lines
-) -> None:
+def test_scores_stand_where_verdicts_were_edited(toy: Toy, judged: Path, capsys: Lines) -> None:
     edit_verdicts(judged)
 
     assert main(["leaderboard", "--results", str(toy.results)]) == 0

@@ -54,9 +54,7 @@ def test_a_hosted_model_is_asked_with_yes_alone(toy: Toy, capsys: Lines) -> None
         (("model", "oracle"), "is a control"),
     ],
 )
-def test_what_cannot_be_tried_is_a_mistake(
-    arguments: Sequence[str], fact: str, capsys: Lines
-) -> None:
+def test_what_cannot_be_tried_is_told(arguments: Sequence[str], fact: str, capsys: Lines) -> None:
     assert main(["check", *arguments]) == 2
     assert fact in capsys.readouterr().err
 

@@ -189,9 +189,7 @@ def test_what_was_chosen_is_kept_for_each_pool(toy: Toy) -> None:
         ("random", []),
     ],
 )
-def test_a_heedless_run_is_told_of_once(
-    toy: Toy, model: str, words: list[str], capsys: Lines
-) -> None:
+def test_a_heedless_run_is_told_once(toy: Toy, model: str, words: list[str], capsys: Lines) -> None:
     for command in (
         ["run", "--task", "quiz", "--model", model, "--home", str(toy.home)],
         ["leaderboard"],

@@ -80,9 +80,7 @@ def test_a_cluster_is_in_one_shard_of_each_split_and_its_samples_stay_together()
         (("1/2", "--dry-run"), "not with --batch or --dry-run"),
     ],
 )
-def test_what_is_no_shard_is_refused(
-    toy: Toy, words: tuple[str, ...], told: str, capsys: Lines
-) -> None:
+def test_a_wrong_shard_is_told(toy: Toy, words: tuple[str, ...], told: str, capsys: Lines) -> None:
     assert toy.run("--shard", *words) == 2
 
     assert told in capsys.readouterr().err
@@ -157,9 +155,7 @@ def with_shared_prompts(toy: Toy, *, is_judged_alone: bool = False) -> None:
 
 
 @pytest.mark.slow
-def test_a_bundle_of_shards_of_equal_calls_is_derived(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_bundle_of_shards_of_equal_calls_holds(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     with_shared_prompts(toy)
     home, machines = results(toy, "home0"), [results(toy, f"machine{n}") for n in (1, 2)]
     for number, machine in enumerate(machines, 1):
@@ -235,7 +231,7 @@ def test_a_merge_missing_calls_writes_nothing(toy: Toy, stub: StubServer, capsys
     assert files(toy) == {}
 
 
-def test_a_merge_names_the_shard_that_has_all_missing_calls(
+def test_a_merge_names_the_shard_of_all_that_lacks(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     given = ("--task", "quiz", "--model", "alpha", "--answers", "written")

@@ -161,9 +161,7 @@ def test_samples_in_one_run_alone_are_told_and_make_the_code_one(ran: Toy, capsy
     assert "4 samples of run" in capsys.readouterr().err
 
 
-def test_missing_verdicts_are_told(
-    ran: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_verdicts_are_told(ran: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     with StubServer(reply=lambda _: "neither") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         ran.run("--judge", "choice")

@@ -90,9 +90,7 @@ def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
     ],
     ids=["another hash", "not found", "no server"],
 )
-def test_no_other_file_is_kept(
-    source: Toy, capsys: Lines, *, old: str, new: str, fact: str
-) -> None:
+def test_no_other_is_kept(source: Toy, capsys: Lines, *, old: str, new: str, fact: str) -> None:
     source.edit("configs/data/toys.yaml", old, new)
 
     assert data(source, "fetch", "toys") == 2
@@ -143,7 +141,7 @@ def test_a_row_without_a_value_has_no_rank(toy: Toy, capsys: Lines, stub: StubSe
     ("chosen", "head"),
     [((), "model    base  think"), (("--variant", "think"), "rank  model   value")],
 )
-def test_a_board_prints_the_chosen(
+def test_a_board_has_the_chosen(
     toy: Toy, capsys: Lines, chosen: tuple[str, ...], head: str
 ) -> None:
     toy.run("--variant", "base,think")

@@ -178,7 +178,7 @@ def test_a_card_of_a_classifier_speaks_of_no_prompt(ran: Toy, capsys: Lines) -> 
     assert "this prompt" not in page
 
 
-def test_drift_tells_of_how_many_texts_each_rate_is_in_80_columns(
+def test_drift_tells_how_many_texts_a_rate_is_of_in_80_columns(
     tmp_path: Path, capsys: Lines
 ) -> None:
     old, new = (table(tmp_path / f"{n}.csv", flagged=12, shift=0.1) for n in ("may", "june"))

@@ -155,9 +155,7 @@ def test_offline_a_model_left_to_its_server_is_the_one_whose_answers_are_stored(
     assert "whose answers are stored" in capsys.readouterr().err
 
 
-def test_offline_two_models_need_a_name(
-    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_two_need_a_name(toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     with StubServer() as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
         for name in ("one", "two"):
@@ -290,9 +288,7 @@ def test_a_reply_that_cannot_be_read_stays_and_the_ways_on_are_named(
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_a_judge_can_be_tried_dry(
-    toy: Toy, stub: StubServer, capsys: Lines, *, is_json: bool
-) -> None:
+def test_a_judge_is_tried_dry(toy: Toy, stub: StubServer, capsys: Lines, *, is_json: bool) -> None:
     toy.run("--variant", "base", model="alpha")
     before, requests = toy.bytes(), stub.stats()["requests"]
     capsys.readouterr()

@@ -70,7 +70,7 @@ def test_a_cut_answer_is_the_tasks_to_lengthen(toy: Toy, stub: StubServer, capsy
     assert "reasoning" not in err
 
 
-def test_room_to_reason_is_named_where_reasoning_was_cut(
+def test_cut_reasoning_is_told_its_room_to_reason(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     stub.script = Script(faults={"number 3": ("reasoned-away",) * 9})

@@ -193,9 +193,7 @@ def test_data_that_does_not_fit_is_refused_with_the_remedy(
 @pytest.mark.parametrize(
     ("said", "reason"), [("No, I can't help with that", "refused"), ("yes and no", "unparsed")]
 )
-def test_no_answer_is_missing_and_never_no(
-    toy: Toy, said: str, reason: str, stub: StubServer
-) -> None:
+def test_no_answer_is_missing_not_no(toy: Toy, said: str, reason: str, stub: StubServer) -> None:
     stub.reply = lambda prompt: said
     run(toy, "none", "--answers", "written", "--limit", "16", model="alpha")
 

@@ -20,7 +20,7 @@ KEYS = ["sk-live-2718281828", "hf_Abcdefghijklmn", "deadbeefcafe0123deadbeef"]
         ["show", "models", "mine"],
     ],
 )
-def test_a_key_as_key_env_is_hidden(
+def test_a_key_in_key_env_is_hidden(
     toy: Toy, capsys: Lines, key: str, arguments: list[str]
 ) -> None:
     text = f"kind: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nkey_env: {key}\n"

@@ -89,9 +89,7 @@ def test_a_full_stderr_costs_nothing_but_its_messages(toy: Toy) -> None:
         kept=1,
     ),
 )
-def test_results_in_a_bytes_folder_are_told(
-    toy: Toy, tmp_path: Path, io: str, *, is_json: bool
-) -> None:
+def test_a_folder_of_bytes_is_told(toy: Toy, tmp_path: Path, io: str, *, is_json: bool) -> None:
     results = f"{tmp_path}/r\\x{{}}".replace("\\x{}", "$(printf '\\377\\342')")
 
     done = shell(

@@ -150,7 +150,7 @@ def golden(model: str) -> dict[str, CellSpec]:
 
 @needs_data
 @pytest.mark.parametrize("model", rest_slow(MODELS, kept=1))
-def test_stored_probabilities_give_the_published_accuracies(
+def test_stored_probabilities_give_the_accuracies(
     model: str, tmp_path: Path, capsys: Lines
 ) -> None:
     released = Path(DATA or "", "hu2022/model_data").glob(f"*_{model}_*.csv")

@@ -62,9 +62,7 @@ def test_scores_and_columns_go_to_stdout_and_the_summary_to_stderr(home: Toy, ca
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
-def test_scores_go_to_a_file_of_the_kind_its_name_says(
-    ending: str, home: Toy, capfd: Lines
-) -> None:
+def test_scores_go_to_a_file_of_the_kind_it_says(ending: str, home: Toy, capfd: Lines) -> None:
     out = home.folder / f"new/out.{ending}"
 
     assert impscore(home, "score", "texts.csv", "-o", str(out)) == 1

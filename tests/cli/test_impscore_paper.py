@@ -181,9 +181,7 @@ def beside(capsys: Lines, *ratings: str) -> dict[str, dict[str, Any]]:
     return {one["who"]: one for one in json.loads(told)["people"]}
 
 
-def test_a_questionnaire_is_shuffled_blind_and_read_back_as_rankings(
-    graded: Path, capsys: Lines
-) -> None:
+def test_a_questionnaire_is_blind_and_read_back_as_rankings(graded: Path, capsys: Lines) -> None:
     folder = graded.parent
     words = ("impscore_rank", "graded.jsonl", "--raters", "ann,bob")
     assert main(["sheet", "questions", *words, "-o", "rank.csv"]) == 0
@@ -333,7 +331,7 @@ def test_the_figure_of_raters_is_drawn_of_a_file_that_people_ranked(graded: Path
     assert found == ["1.0", "1.0"]
 
 
-def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
+def test_near_copies_are_listed_by_group_with_how_alike_they_are(
     graded: Path, capsys: Lines
 ) -> None:
     said = ["A cold day in May it was", "a cold day in may, it was really!", "Tea?", "", "tea"]
@@ -351,9 +349,7 @@ def test_near_copies_are_listed_by_group_with_how_like_the_first_they_are(
     assert [float(row["likeness"]) for row in listed] == [1, 0.875, 1, 1]
 
 
-def test_lengths_of_pairs_are_told_by_source_in_each_form_that_training_reads(
-    graded: Path, capsys: Lines
-) -> None:
+def test_lengths_of_pairs_are_told_by_source_in_each_form_read(graded: Path, capsys: Lines) -> None:
     own = [{"source": "forum", "implicit": "abcd", "explicit": "ab"}]
     made = [{"group": "talk", "fields": {"sentence": "abc"}, "references": {"explicit": ["a"]}}]
     for name, rows in (("own", own), ("made", made)):

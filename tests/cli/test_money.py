@@ -111,7 +111,7 @@ def test_a_run_stopped_by_its_budget_and_resumed_ends_in_the_bytes_of_one_that_w
     assert toy.bytes() == resumed
 
 
-def test_a_budget_counts_what_a_judge_was_told_before_the_first_new_answer(
+def test_a_budget_counts_what_judges_were_told_before_new_answers(
     toy: Toy, stub: StubServer
 ) -> None:
     toy.run(*JUDGED, model="alpha")
@@ -123,9 +123,7 @@ def test_a_budget_counts_what_a_judge_was_told_before_the_first_new_answer(
     assert stub.stats()["requests"] == requests
 
 
-def test_a_budget_counts_what_is_stored_of_every_model_before_the_first_asks(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_a_budget_counts_what_is_stored_of_all_models_at_first(toy: Toy, stub: StubServer) -> None:
     toy.write("configs/prices.yaml", PRICES.replace("umpire:", "beta:"))
     toy.run("--variant", "base", model="beta")
     spent, requests = sum(stored(toy, "beta")), stub.stats()["requests"]
@@ -273,9 +271,7 @@ def test_a_hosted_judge_beside_unpaid_answers_is_all_that_its_run_cost(
         assert found == {"near": None, "choice": pytest.approx(replies)}
 
 
-def test_a_dry_run_of_several_models_names_each_and_sums_them(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_dry_run_of_several_models_has_a_sum(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     told = {}
     for model in ("alpha", "umpire", "alpha,umpire"):
         toy.run("--variant", "base", "--judge", "near", "--dry-run", "--json", model=model)
@@ -314,9 +310,7 @@ def test_a_dry_run_says_whether_a_budget_holds(
     assert told in capsys.readouterr().out
 
 
-def test_a_dry_run_counts_what_was_paid_against_a_budget(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_dry_run_counts_what_was_paid_already(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.run(*JUDGED, model="alpha")
     spent = sum(stored(toy, "alpha")) + sum(stored(toy, "umpire"))
     told = f"stored calls have cost {usd(spent)} USD, and the others cost at most 0: within"

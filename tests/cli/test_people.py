@@ -204,9 +204,7 @@ def test_what_a_sheet_cannot_be_is_said(
     assert message in capsys.readouterr().err
 
 
-def test_a_judge_has_a_sentence_and_a_line_and_the_raters_stand_once(
-    rated_sheet: Toy, capsys: Lines
-) -> None:
+def test_judges_have_a_sentence_and_a_line_the_raters_one(rated_sheet: Toy, capsys: Lines) -> None:
     agree(rated_sheet)
 
     said = capsys.readouterr().out

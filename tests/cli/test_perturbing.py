@@ -123,9 +123,7 @@ def test_what_each_perturbation_came_to_is_told(toy: Toy, capsys: Lines) -> None
     assert all(m["changed"] + m["unchanged"] == 8 for m in told["perturbations"])
 
 
-def test_a_model_writes_texts_anew_and_is_not_asked_twice(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_writes_anew_and_is_asked_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("--method", "back_translation", "--model", "local-server")
     with StubServer(Script(), reply=lambda _: "The bees are out.") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)

@@ -99,9 +99,7 @@ def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(
 
 
 @pytest.mark.slow
-def test_an_unchanged_plan_with_a_budget_says_the_same(
-    toy: Toy, stub: StubServer, capsys: Lines
-) -> None:
+def test_a_repeated_plan_with_a_budget_is_equal(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     text = PAID.replace("{usd}", "9")
     assert plan(toy, "--status", "--json", text=text) == 0
     planned = [row["left"] for row in told(capsys)]
@@ -265,7 +263,7 @@ def test_a_model_is_opened_once_for_all_its_tasks_and_freed_after_them(
         ("models: [oracle], tasks: [{task: toy, sedes: [1]}]", "mean seeds"),
     ],
 )
-def test_a_mistake_in_a_plan_is_told_before_anything_is_run(
+def test_a_mistake_in_a_plan_is_told_at_once(
     toy: Toy, capsys: Lines, text: str, words: str
 ) -> None:
     assert plan(toy, text=f"{{about: a, {text}}}") == 2
@@ -273,9 +271,7 @@ def test_a_mistake_in_a_plan_is_told_before_anything_is_run(
     assert not toy.results.exists()
 
 
-def test_what_a_plan_says_is_not_said_beside_it_and_a_status_is_of_a_plan(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_a_plan_s_words_are_not_said_beside_it_and_a_status_is_its(toy: Toy, capsys: Lines) -> None:
     assert plan(toy, "--task", "toy", "--limit", "3") == plan(toy, "--seed", "1") == 2
     assert toy.run("--status") == 2
     err = capsys.readouterr().err

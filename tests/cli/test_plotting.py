@@ -20,9 +20,7 @@ def said(path: Path) -> str:
     return "\n".join(ElementTree.fromstring(path.read_bytes()).itertext())
 
 
-def test_scores_are_drawn_by_what_is_asked_and_written_beside(
-    toy: Toy, tmp_path: Path, capsys: Lines
-) -> None:
+def test_scores_are_drawn_as_asked_and_written(toy: Toy, tmp_path: Path, capsys: Lines) -> None:
     toy.run("--model", "oracle,literal")
     out, results = tmp_path / "figure.svg", ("--results", str(toy.results))
 

@@ -38,9 +38,7 @@ def test_the_table_and_the_picture_are_written(home: Path, capsys: Lines) -> Non
     assert "1 empty" in capsys.readouterr().err
 
 
-def test_texts_that_the_scorer_was_trained_on_are_counted_by_label_and_told(
-    home: Path, capsys: Lines
-) -> None:
+def test_texts_the_scorer_was_trained_on_are_counted_by_label(home: Path, capsys: Lines) -> None:
     save_head(random_head(seen=["tea please"]), home / "random.json")
 
     profile("in.csv", "--label", "kind", "--json")

@@ -116,9 +116,7 @@ def test_errors_come_out_with_all_columns_of_my_file_and_what_was_said(
     assert "wrote 12 missed among 24 answers" in capsys.readouterr().out
 
 
-def test_errors_can_be_written_as_json_lines_and_by_a_threshold(
-    mine: tuple[Toy, Path], tmp_path: Path
-) -> None:
+def test_errors_are_written_as_json_by_a_threshold(mine: tuple[Toy, Path], tmp_path: Path) -> None:
     toy, path = mine
     out = tmp_path / "errors.jsonl"
     words = ("export", "errors", "--threshold", "0", "--data", str(path), "-o", str(out))

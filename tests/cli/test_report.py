@@ -29,9 +29,7 @@ def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: Lines) -> None:
     assert capsys.readouterr().out.startswith(f"wrote 1 runs, 0.1 MB, to {page}; open it")
 
 
-def test_a_task_is_not_called_unranked_where_another_recipe_of_it_is_ranked(
-    toy: Toy, stub: StubServer
-) -> None:
+def test_no_task_is_called_unranked_if_a_recipe_of_it_is_ranked(toy: Toy, stub: StubServer) -> None:
     stub.reply = lambda prompt: "Yes."
     assert toy.run("--judge", "near", "--variant", "base", model="alpha") == 0
     assert toy.run("--judge", "near", "--variant", "base", "--limit", "2") == 0

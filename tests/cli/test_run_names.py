@@ -79,9 +79,7 @@ def test_a_tag_of_several_runs_stands_for_all_of_them(alike: Toy, capsys: Lines)
     assert {"oracle", "literal"} <= set(capsys.readouterr().out.split())
 
 
-def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
-    alike: Toy, capsys: Lines
-) -> None:
+def test_a_tag_of_several_runs_is_refused_where_one_is_wanted(alike: Toy, capsys: Lines) -> None:
     assert alike.main("show", "@both") == 2
     err = capsys.readouterr().err
     assert "'@both' means 2 runs" in err
@@ -91,9 +89,7 @@ def test_a_tag_of_several_runs_is_refused_with_their_names_where_one_is_wanted(
     assert "compare takes one run or two different ones" in capsys.readouterr().err
 
 
-def test_a_board_of_named_runs_ranks_these_alone_and_keeps_the_file_of_all(
-    alike: Toy, capsys: Lines
-) -> None:
+def test_a_board_of_named_runs_ranks_these_and_keeps_the_file(alike: Toy, capsys: Lines) -> None:
     assert on(alike, "leaderboard") == 0
     before = (alike.results / "leaderboard.csv").read_bytes()
     capsys.readouterr()
@@ -144,9 +140,7 @@ def test_judging_can_name_a_run_and_running_again_keeps_the_name(toy: Toy) -> No
 
 
 @pytest.mark.parametrize("tag", ["last", "a/b", "two words", "@x", "../up", ""])
-def test_a_tag_that_is_no_name_is_refused_before_anything_is_asked(
-    toy: Toy, tag: str, capsys: Lines
-) -> None:
+def test_a_tag_that_is_no_name_is_refused_at_first(toy: Toy, tag: str, capsys: Lines) -> None:
     assert toy.run("--variant", "base", "--tag", tag) == 2
 
     assert "--tag" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def test_the_released_split_shares_texts_and_ours_none(tmp_path: Path, capsys: L
     assert [one["near"] for one in card["leaks"]] == [0, 0, 0]
 
 
-def test_texts_are_cleaned_and_emptied_ones_are_flagged_and_counted(
+def test_texts_are_cleaned_and_empty_ones_flagged_and_counted(
     tmp_path: Path, capsys: Lines
 ) -> None:
     rows = [("1", "@you See https://t.co/x, we'll go!"), ("2", "2024"), ("3", ""), ("4", "plain")]

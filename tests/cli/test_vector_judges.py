@@ -32,9 +32,7 @@ def values(toy: Toy, judge: str, metric: str = "accuracy") -> set[float | None]:
 
 
 @pytest.mark.parametrize(("model", "value"), [("oracle", 1.0), ("literal", 0.0)])
-def test_a_hosted_encoder_tells_the_controls_apart(
-    far: Toy, stub: StubServer, model: str, value: float
-) -> None:
+def test_hosted_vectors_part_controls(far: Toy, stub: StubServer, model: str, value: float) -> None:
     assert far.run("--judge", "far", model=model) == 0
 
     assert values(far, "far") == {value}
@@ -75,9 +73,7 @@ def test_a_dry_run_counts_a_text_to_embed_once(far: Toy, stub: StubServer, capsy
     assert stub.stats()["requests"] == 0
 
 
-def test_a_vector_costs_its_text_though_no_server_tells_of_a_completion(
-    far: Toy, stub: StubServer
-) -> None:
+def test_a_vector_costs_its_text_though_there_is_no_completion(far: Toy, stub: StubServer) -> None:
     far.write("configs/prices.yaml", PRICES)
 
     far.run("--variant", "base", "--judge", "far", model="oracle")

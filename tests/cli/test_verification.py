@@ -78,9 +78,7 @@ def test_every_cell_is_printed_with_its_status(toy: Toy, capsys: Lines) -> None:
     assert "not listed: Table 2: the other rows (their numbers are not at hand)" in out
 
 
-def test_without_all_papers_are_counted_and_only_differences_are_listed(
-    toy: Toy, capsys: Lines
-) -> None:
+def test_without_all_papers_are_counted_and_differences_listed(toy: Toy, capsys: Lines) -> None:
     golden(toy, GOLDEN.replace("published: 3", "published: 4"))
 
     assert verify(toy, "--paper", "toy", "--data", dialogues(toy)) == 1

@@ -107,9 +107,7 @@ def test_fields_are_joined_only_where_all_are_there() -> None:
     assert ["dialog" in made.fields for made in derive(samples, CHOICES)] == [True, False]
 
 
-def test_a_sample_without_two_texts_is_left_out_and_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_sample_of_less_than_two_texts_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     parts = {"prefix": "a", "utterance": "b"}
     samples = [story("s1", **parts), story("s2", meant=(), **parts)]
     samples.append(story("s3", meant=("it is late. ",), **parts))

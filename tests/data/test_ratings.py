@@ -68,9 +68,7 @@ def test_a_rating_given_twice_is_an_error_that_names_both_lines(tmp_path: Path) 
     ("line", "name"),
     [(",s1,ant,ann,3,q", "task"), ("toy,,ant,ann,3,q", "sample_id"), ("toy,s1,ant, ,3,q", "rater")],
 )
-def test_a_rating_without_task_sample_or_rater_is_refused(
-    tmp_path: Path, line: str, name: str
-) -> None:
+def test_a_rating_of_no_task_sample_or_rater_fails(tmp_path: Path, line: str, name: str) -> None:
     with pytest.raises(DataError, match=f"csv:2: no {name}"):
         read_ratings(written(tmp_path, HEAD, line))
 
@@ -168,9 +166,7 @@ def test_the_marks_of_a_sheet_are_read_as_their_numbers(tmp_path: Path) -> None:
     ("marks", "wrong"),
     [("05", "7"), ("05", "-1"), ("05", "maybe"), ("05", "nan"), ("05", "4.5"), ("01", ".5")],
 )
-def test_a_rating_off_the_scale_of_the_sheet_is_named_with_its_line(
-    tmp_path: Path, marks: str, wrong: str
-) -> None:
+def test_a_rating_off_its_scale_is_named_by_line(tmp_path: Path, marks: str, wrong: str) -> None:
     path = written(tmp_path, "row,answer,ann", "r1,a,0", f"r2,b,{wrong}")
 
     message = f"csv:3, column 'ann': rating '{wrong}' is none of {', '.join(marks)};"

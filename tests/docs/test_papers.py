@@ -151,9 +151,7 @@ def of_runs() -> list[str]:
 
 
 @pytest.mark.slow
-def test_tables_of_runs_are_made_of_the_samples(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_of_runs_are_of_samples(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for task, options in RUNS:
         run_all(task, options)
     kept = [text for text in of_runs() if "ratings.csv" not in text and "ishate-6" not in text]
@@ -162,9 +160,7 @@ def test_tables_of_runs_are_made_of_the_samples(
     assert failures(kept, capsys) == []
 
 
-def test_tables_of_texts_are_split_cleaned_and_labelled(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_are_split_cleaned_labelled(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ("data split", "data clean", "sheet labels", "sheet read-labels")
     made = [c for c in every_command() if c.removeprefix("harness ").startswith(own)]
 
@@ -174,9 +170,7 @@ def test_tables_of_texts_are_split_cleaned_and_labelled(
 
 
 @pytest.mark.slow
-def test_the_labelled_texts_of_both_tasks_are_placed(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labelled_texts_of_both_are_placed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [c for c in every_command() if c.startswith("harness plot ishate-")]
 
     assert len(made) == 2
@@ -222,9 +216,7 @@ def test_the_true_reply_of_a_chain_sees_the_story_and_the_literal_one_does_not()
 
 
 @pytest.mark.slow
-def test_tables_of_ratings_are_made_of_the_samples(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_of_ratings_are_of_samples(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_all("emphasized_talk", "--judge minilm-bertscore --limit 6")
     rate(place)
 
@@ -285,9 +277,7 @@ def trainable(place: Path) -> Path:
 
 @pytest.mark.slow
 @needs("sklearn")
-def test_classifiers_are_trained_as_the_page_says(
-    trainable: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_classifiers_train_as_said(trainable: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trained = [
         text for text in every_command() if re.search("harness train --grid|--training", text)
     ]

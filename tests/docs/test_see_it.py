@@ -25,9 +25,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow  # the encoder reads two tasks
-def test_every_command_of_the_page_shows_what_it_promises(
-    mixed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_shows_what_it_says(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     commands = [c for c in re.findall("`harness ([^`]+)`", PAGE) if "--serve" not in c]
     assert len(commands) > 8

@@ -79,9 +79,7 @@ def test_texts_trained_on_are_flagged_and_reported(caplog: pytest.LogCaptureFixt
     assert "leave them out" in caplog.text
 
 
-def test_where_nobody_knows_what_a_scorer_was_trained_on_that_is_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_unknown_training_texts_of_a_scorer_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     held, data = add_implicitness(
         [sample("a", "It rains.")], DATA, spec=SPEC, scorer=lambda name: Standin(seen=frozenset())
     )

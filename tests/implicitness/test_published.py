@@ -63,7 +63,7 @@ def expected(folder: Path, form: Form = PUBLISHED) -> list[float]:
     rest_slow(FORMS, kept=slice(None, None, 5)),
     ids=lambda form: "-".join(map(str, vars_of(form))),
 )
-def test_every_form_gives_the_scores_of_plain_numpy(
+def test_every_form_equals_plain_numpy(
     form: Form, stock: Path, tuned: Path, tmp_path: Path
 ) -> None:
     maps = random_maps(WIDTH, form=form)

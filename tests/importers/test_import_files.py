@@ -67,9 +67,7 @@ def test_a_prompt_of_ours_names_sample_and_variant(quiz: Quiz) -> None:
         ('variant_column: how, variants: {"0": order0, "1": "text:order0"}', "1", "text:order0"),
     ],
 )
-def test_a_variant_is_fixed_or_is_in_a_column(
-    quiz: Quiz, variant: str, cell: str, expected: str
-) -> None:
+def test_a_variant_is_fixed_or_a_column(quiz: Quiz, variant: str, cell: str, expected: str) -> None:
     take(quiz, f"item,said,how\ntea,2,{cell}\n", BY_ID.replace("variant: order0", variant))
 
     assert {row.variant for row in quiz.rows()} == {expected}
@@ -149,9 +147,7 @@ def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:
 
 
 @pytest.mark.parametrize(("more", "label"), [("", "T0.3"), (", temperature: 0.5", "T0.5")])
-def test_written_answers_are_drawn_as_the_map_says_or_the_task(
-    quiz: Quiz, more: str, label: str
-) -> None:
+def test_written_answers_are_drawn_by_map_or_by_task(quiz: Quiz, more: str, label: str) -> None:
     said = f"sample: {{id: item}}, variant: think, answer: {{kind: text, column: said}}{more}"
 
     take(quiz, "item,said\nrain,Hm.\n", said, task="say")
@@ -207,9 +203,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("content", "said", "fact"), WRONG, ids=[fact for *_, fact in WRONG])
-def test_a_row_that_does_not_fit_the_map_is_named(
-    quiz: Quiz, content: str, said: str, fact: str
-) -> None:
+def test_a_row_that_fits_no_map_is_named(quiz: Quiz, content: str, said: str, fact: str) -> None:
     with pytest.raises(DataError, match=r"in\.csv:2: ") as caught:
         take(quiz, content, said)
 

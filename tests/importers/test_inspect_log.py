@@ -28,9 +28,7 @@ IS_HERE = find_spec("inspect_ai") is not None
         ),
     ],
 )
-def test_a_format_is_known_by_content_damaged_or_not(
-    layout: ModuleType, known: str, unknown: str
-) -> None:
+def test_a_format_is_known_by_its_content(layout: ModuleType, known: str, unknown: str) -> None:
     assert layout.recognises(known)
     assert not layout.recognises(unknown)
 

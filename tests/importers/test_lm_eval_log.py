@@ -155,9 +155,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("content", "fact"), WRONG, ids=[fact for _, fact in WRONG])
-def test_a_line_that_cannot_be_imported_is_named(
-    quiz: Quiz, content: list[dict[str, Any]], fact: str
-) -> None:
+def test_a_line_of_no_import_is_told(quiz: Quiz, content: list[dict[str, Any]], fact: str) -> None:
     path = quiz.put("log.jsonl", content)
 
     with pytest.raises(DataError, match=r"log\.jsonl:1: ") as caught:

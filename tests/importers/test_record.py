@@ -92,9 +92,7 @@ def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: Sampl
 
 
 @pytest.mark.parametrize("content", [{"id": "ice"}, {"doc": {"id": "ice"}}, {"doc": {"id": 3}}])
-def test_a_log_may_name_its_sample_with_the_prompt(
-    posed: SampleLookup, content: dict[str, object]
-) -> None:
+def test_a_log_may_name_its_sample_too(posed: SampleLookup, content: dict[str, object]) -> None:
     found = matches(ImportedRecord("f:1", content, (ORDER0,)), posed, None)
 
     assert {sample.id for _, sample in found} == {"ice"}

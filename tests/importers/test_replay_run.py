@@ -57,9 +57,7 @@ def test_a_complete_pool_has_its_rows_and_nothing_missing(quiz: Quiz) -> None:
     assert value(found.done.scores, "all", "accuracy_permuted") is not None
 
 
-def test_stored_choices_are_read_again_without_a_change(
-    quiz: Quiz, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stored_choices_are_read_unchanged(quiz: Quiz, capsys: pytest.CaptureFixture[str]) -> None:
     folder = take(quiz, ("order0", "tea"), ("order0", "ice")).done.folder
 
     assert quiz.main("read", str(folder.path)) == 0

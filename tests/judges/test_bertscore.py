@@ -128,9 +128,7 @@ def test_each_layer_of_a_folder_has_the_figures_of_the_package(roberta: Path, la
     assert close(ours, packages(CUT, str(roberta), num_layers=layer))
 
 
-def test_the_recommended_layer_is_that_of_the_package(
-    roberta: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_layer_is_the_package_s(roberta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(roberta.parent)
     by_name = judge("distilroberta-base")
 

@@ -115,9 +115,7 @@ def test_several_answers_are_each_paired_with_each() -> None:
         (Response("k", vectors=((1.0,),)), Reason.UNSUPPORTED),
     ],
 )
-def test_an_answer_without_text_keeps_its_reason_and_makes_no_pair(
-    response: Response, reason: Reason
-) -> None:
+def test_no_text_keeps_its_reason_and_makes_no_pair(response: Response, reason: Reason) -> None:
     whole = case("90", "90")
     broken = Case(case("0", "0").sample, response, block="b")
 

@@ -58,9 +58,7 @@ def case(*texts: str, true: Sequence[str] | None = None, key: str = "k") -> Case
 
 
 @pytest.mark.parametrize(("answer", "value"), [(NEAR_TRUE, 1.0), (NEAR_LITERAL, 0.0)])
-def test_an_answer_counts_where_it_is_nearer_to_the_accepted_reference(
-    answer: str, value: float
-) -> None:
+def test_an_answer_counts_if_nearer_to_the_accepted_reference(answer: str, value: float) -> None:
     [verdict] = judge().read([case(answer)])
 
     assert (verdict.value, verdict.judge, verdict.response_key) == (value, "ngram-cosine", "k")
@@ -99,9 +97,7 @@ def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
         ),
     ],
 )
-def test_a_missing_reference_is_the_users_mistake(
-    references: dict[str, tuple[str, ...]], fact: str
-) -> None:
+def test_no_reference_is_the_users_fault(references: dict[str, tuple[str, ...]], fact: str) -> None:
     sample = Sample(id="s9", fields={}, references=references)
 
     with pytest.raises(SpecError, match=fact):
@@ -159,9 +155,7 @@ class Words:
         ({"reject": "cue"}, {"x", "t1", "t2", "a b l"}),
     ],
 )
-def test_a_reference_is_put_before_the_texts_it_is_named_for(
-    prepend: dict[str, str], expected: set[str]
-) -> None:
+def test_a_reference_is_before_its_texts(prepend: dict[str, str], expected: set[str]) -> None:
     words = Words()
     led = spec(prepend=Prepended(**prepend))
 

@@ -86,9 +86,7 @@ TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
         ("pmi", -6 - -9, -4 - -3),
     ],
 )
-def test_each_normalisation_divides_or_corrects_as_its_name_says(
-    way: str, first: float, second: float
-) -> None:
+def test_each_normalisation_does_as_it_is_named(way: str, first: float, second: float) -> None:
     options = [Option(at, f" {text}") for at, text in enumerate(SAKE)]
 
     found = normalised(TWO, options, neutral(-9.0, -3.0).choice_scores)
@@ -206,9 +204,7 @@ def bounded(*parts: float | tuple[float]) -> Scores:
         (bounded(-1.0, -1.0, (-5.0,)), 0.5),
     ],
 )
-def test_a_choice_known_by_a_bound_has_an_accuracy_and_no_probability(
-    held: Scores, value: float
-) -> None:
+def test_a_choice_by_a_bound_has_an_accuracy_no_probability(held: Scores, value: float) -> None:
     verdict = judged(case(held))
 
     assert (verdict.value, verdict.shares) == (value, ())

@@ -142,9 +142,7 @@ def test_readable_replies_are_averaged_and_their_share_is_given(
         ((form(9),) * 3, "stop", Reason.UNPARSED),
     ],
 )
-def test_where_no_reply_can_be_read_the_first_says_why(
-    texts: tuple[str, ...], stop: str, reason: Reason
-) -> None:
+def test_of_no_reply_the_first_says_why(texts: tuple[str, ...], stop: str, reason: Reason) -> None:
     verdict = read(*texts, stop=stop)
 
     assert (verdict.value, verdict.reason, verdict.note) == (None, reason, texts[0])

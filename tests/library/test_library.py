@@ -249,9 +249,7 @@ def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
         (lambda: ph.evaluate("intent_resolutoin", model="oracle"), "intent_resolution"),
     ],
 )
-def test_a_mistake_is_told_with_its_remedy(
-    folder: Path, call: Callable[[], object], told: str
-) -> None:
+def test_a_mistake_has_its_remedy(folder: Path, call: Callable[[], object], told: str) -> None:
     with pytest.raises(ph.HarnessError, match=told):
         call()
 
@@ -468,9 +466,7 @@ def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: list[Evaluated
         ph.report("results", two)
 
 
-def test_a_table_of_named_runs_shows_what_its_cells_are_asked_for(
-    folder: Path, two: list[EvaluatedRun]
-) -> None:
+def test_a_table_of_named_runs_shows_what_is_asked(folder: Path, two: list[EvaluatedRun]) -> None:
     where = {"variant": ["base"]}
     assert (
         main(

@@ -122,9 +122,7 @@ CHARGES: Mapping[str, Usage] = {
 CHAT_CHARGES = {"empty-choices": Usage(2, 24), "not-text": Usage(1, 12)}  # two replies a call
 
 
-def test_a_fault_says_what_its_attempts_were_charged(
-    lasting: tuple[Api, dict[str, Response]],
-) -> None:
+def test_a_fault_says_what_attempts_charged(lasting: tuple[Api, dict[str, Response]]) -> None:
     """Nothing where they ended in an error status; unknown where a reply broke off."""
     api, found = lasting
 

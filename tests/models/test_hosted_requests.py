@@ -205,9 +205,7 @@ def test_a_finished_run_needs_neither_key_nor_server(api: Api) -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, {"STUB_KEY": "  "}, {"STUB_KEY": "sk-\u2013"}])
-def test_a_missing_or_mangled_key_is_named_by_its_variable(
-    stub: StubServer, environ: dict[str, str]
-) -> None:
+def test_a_lost_or_mangled_key_is_told_by_name(stub: StubServer, environ: dict[str, str]) -> None:
     spec = OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY")
 
     with pytest.raises(ModelError, match="STUB_KEY"):

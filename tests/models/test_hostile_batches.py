@@ -99,9 +99,7 @@ KINDS = ["openai", "anthropic"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [*LINES, "each contradicted", *STATES])
-def test_odd_lines_among_the_results_and_odd_states_change_no_answer(
-    kind: Kind, name: str, tmp_path: Path
-) -> None:
+def test_odd_lines_and_odd_states_change_no_answer(kind: Kind, name: str, tmp_path: Path) -> None:
     changes = STATES.get(name, {})
     if kind == "openai" and "created_at" in changes:
         changes = {"created_at": 253402300799}
@@ -115,9 +113,7 @@ def test_odd_lines_among_the_results_and_odd_states_change_no_answer(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FAILING)
-def test_results_that_hold_no_answer_leave_it_missing_by_a_reason(
-    kind: Kind, name: str, tmp_path: Path
-) -> None:
+def test_results_of_no_answer_have_a_reason(kind: Kind, name: str, tmp_path: Path) -> None:
     with HostileServer(aside=results(FAILING[name])) as stub:
         found = Bench(kind, stub, tmp_path).answers(asked(3))
 
@@ -140,9 +136,7 @@ def test_results_that_hold_no_answer_leave_it_missing_by_a_reason(
     ],
     ids=str,
 )
-def test_a_batch_that_is_none_ends_in_one_message(
-    kind: Kind, changes: dict[str, object], tmp_path: Path
-) -> None:
+def test_what_is_no_batch_is_told(kind: Kind, changes: dict[str, object], tmp_path: Path) -> None:
     with HostileServer(aside=state(**changes)) as stub, pytest.raises(ModelError) as told:
         Bench(kind, stub, tmp_path).answers(asked(1))
 

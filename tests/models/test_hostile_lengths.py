@@ -111,9 +111,7 @@ def test_results_of_a_batch_beyond_their_limit_end_in_one_message(
         Bench(kind, stub, tmp_path).answers([asked("words")])
 
 
-def test_a_bomb_of_a_few_thousand_bytes_leaves_no_large_file(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_bomb_leaves_no_large_file(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = CHAT | {"choices": [{"message": {"content": "so " * 5_000_000}}]}
     packed = Reply(200, gzip.compress(json.dumps(bomb).encode()), {"Content-Encoding": "gzip"})
     assert len(packed.body) < 40_000

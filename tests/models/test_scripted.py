@@ -90,9 +90,7 @@ def test_the_identity_of_a_control_covers_what_it_answers_from() -> None:
         ("wrong", "response", "sample s3 has no field or reference 'meaning'.*; did you mean mean"),
     ],
 )
-def test_what_a_control_cannot_answer_is_a_mistake_in_the_task(
-    policy: str, step: str, words: str
-) -> None:
+def test_what_a_control_lacks_is_the_task_s_mistake(policy: str, step: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         said(policy, replace(ASKED, step=step))
 

@@ -63,9 +63,7 @@ def place(response: Response) -> int:
     ("policy", "places"),
     [("oracle", (3, 1)), ("literal", (1, 2)), ("first", (1, 1)), ("blind", (2, 3))],
 )
-def test_a_control_chooses_where_its_choice_is_shown(
-    policy: str, places: tuple[int, int], mode: Mode
-) -> None:
+def test_a_control_chooses_what_is_shown(policy: str, places: tuple[int, int], mode: Mode) -> None:
     found = [said(policy, asked(variant=v, mode=mode)) for v in ("order0", "order1")]
 
     assert tuple(map(place, found)) == places

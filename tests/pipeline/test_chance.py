@@ -33,9 +33,7 @@ class Own(ComputedJudge):
         (replace(JUDGE, chance=0.2), 0.2),
     ],
 )
-def test_a_tasks_chance_is_of_being_right_by_a_shipped_judge(
-    judge: JudgeEntry, chance: float | None
-) -> None:
+def test_chance_is_of_being_right_by_a_judge(judge: JudgeEntry, chance: float | None) -> None:
     file = run_file(2, judges=(replace(judge, name="near"),))
 
     [score] = score_rows(file, rows([1.0, 0.0]))

@@ -51,9 +51,7 @@ def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[SampleR
         ([(0.2, 0.4, 0.4)], 0.0),
     ],
 )
-def test_a_samples_orders_are_averaged_choice_by_choice(
-    shares: list[tuple[float, ...]], credit: float
-) -> None:
+def test_orders_are_averaged_by_the_choice(shares: list[tuple[float, ...]], credit: float) -> None:
     of = sample(("a", "b", "c")[: len(shares[0])])
 
     assert averaged(orders(*shares, of=of)) == [credit] * len(shares)

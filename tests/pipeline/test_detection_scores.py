@@ -91,9 +91,7 @@ def test_a_text_without_a_measure_counts_in_no_bin_and_in_all() -> None:
 
 
 @pytest.mark.parametrize(("said", "rate"), [(1.0, 1.0), (0.0, 0.0), (0.5, 0.5)])
-def test_a_constant_answer_has_equal_rates_an_area_of_a_half_and_no_slope(
-    said: float, rate: float
-) -> None:
+def test_a_constant_answer_has_equal_rates_and_an_area_of_half(said: float, rate: float) -> None:
     found = scores(constant(said))
 
     assert (one(found, "tpr").value, one(found, "fpr").value) == (rate, rate)

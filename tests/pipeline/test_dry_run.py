@@ -92,9 +92,7 @@ def test_sizes_are_those_of_the_prompts_and_of_the_longest_answers(toy: Toy) -> 
     assert first.max_tokens == EACH * 20
 
 
-def test_a_later_step_is_sized_by_the_longest_answer_to_the_earlier_and_says_what_stands_in(
-    toy: Toy,
-) -> None:
+def test_a_later_step_is_sized_by_the_longest_answer_and_says_what_stands_in(toy: Toy) -> None:
     later = planned(toy)[2]
 
     words = len("Story number 0. Meant:  What is said next?")
@@ -153,9 +151,7 @@ def test_what_a_run_then_costs_lies_within_what_was_said(priced: Toy, stub: Stub
     assert told < sum(part.most_usd or 0 for part in found)
 
 
-def test_what_is_stored_is_not_paid_for_again_and_tells_what_is_asked_next(
-    priced: Toy, stub: StubServer
-) -> None:
+def test_what_is_stored_is_paid_and_tells_what_is_asked_next(priced: Toy, stub: StubServer) -> None:
     before = planned(priced, "choice")
     priced.run("--judge", "choice", "--variant", "base", model="alpha")
 

@@ -30,9 +30,7 @@ BASE = RunOptions("toy", "oracle", variants=("base",))
         *((("base", "all"), "base think"), (("think",), "think")),
     ],
 )
-def test_variants_are_those_named_in_the_order_of_the_task(
-    toy: Toy, variants: tuple[str, ...], chosen: str
-) -> None:
+def test_variants_are_in_the_task_s_order(toy: Toy, variants: tuple[str, ...], chosen: str) -> None:
     ready = resolve(toy.space(), replace(BASE, variants=variants))
 
     assert " ".join(ready.plan.run.variants) == chosen
@@ -49,9 +47,7 @@ def test_variants_are_those_named_in_the_order_of_the_task(
         (replace(BASE, model="literal"), False),
     ],
 )
-def test_the_digest_of_a_run_covers_all_but_its_judges(
-    toy: Toy, options: RunOptions, is_same: bool
-) -> None:
+def test_a_digest_covers_all_but_judges(toy: Toy, options: RunOptions, is_same: bool) -> None:
     digests = {resolve(toy.space(), part).file.digest for part in (BASE, options)}
 
     assert (len(digests) == 1) == is_same

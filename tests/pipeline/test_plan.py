@@ -45,9 +45,7 @@ def ids(samples: Sequence[Sample]) -> list[str]:
 
 
 @each("sizes", SIZES)
-def test_every_group_has_its_share_and_a_smaller_subset_lies_within_a_larger_one(
-    sizes: tuple[int, ...],
-) -> None:
+def test_groups_have_their_share_and_a_subset_is_in_a_larger_one(sizes: tuple[int, ...]) -> None:
     samples, total = grouped(*sizes), sum(sizes)
 
     subsets = [subsample(samples, limit, seed=3) for limit in range(1, total + 1)]

@@ -37,9 +37,7 @@ def tea(folder: Path) -> Plan:
     return plan(folder, "tea", variants=THINK)
 
 
-def test_what_shows_an_answer_not_drawn_yet_is_open_and_has_a_length_at_most_and_at_least(
-    tmp_path: Path,
-) -> None:
+def test_what_shows_an_answer_to_come_is_open_and_has_two_lengths(tmp_path: Path) -> None:
     [[first, second]] = calls(tea(tmp_path))
 
     assert first[0] is first[1]

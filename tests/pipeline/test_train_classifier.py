@@ -63,9 +63,7 @@ def test_a_logistic_regression_tells_probabilities_of_the_labels(toy: Talk) -> N
     assert all(sum(part) == pytest.approx(1) and max(part) < 1 for part in shares)
 
 
-def test_a_support_vector_machine_gives_labels_and_scores_and_no_probability(
-    toy: Talk, capsys: Lines
-) -> None:
+def test_a_support_vector_machine_gives_scores_no_probability(toy: Talk, capsys: Lines) -> None:
     trained(toy)
 
     rows = evaluated(toy)
@@ -160,9 +158,7 @@ def test_what_was_trained_for_a_task_answers_its_perturbed_texts(toy: Talk, caps
 
 
 @pytest.mark.parametrize("command", ["train", "run"])
-def test_a_perturbed_task_is_trained_for_by_its_original(
-    toy: Talk, capsys: Lines, command: str
-) -> None:
+def test_a_perturbed_task_trains_by_its_original(toy: Talk, capsys: Lines, command: str) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
     named = ["train", "grams-svm"] if command == "train" else ["run", "--model", "grams-svm"]
 
@@ -337,7 +333,7 @@ def test_a_grid_that_goes_on_trains_nothing_again(with_made: Talk, capsys: Lines
         (["--model", "grams-svm", "--task", "talk", "--augment", "ecco"], "no method 'ecco'"),
     ],
 )
-def test_a_grid_that_cannot_be_is_refused(
+def test_a_grid_may_be_refused(
     with_made: Talk, capsys: Lines, words: list[str], named: str
 ) -> None:
     with_made.model(
@@ -348,9 +344,7 @@ def test_a_grid_that_cannot_be_is_refused(
     assert named in capsys.readouterr().err
 
 
-def test_a_grid_counts_the_texts_that_nearly_stand_among_those_it_trained_on(
-    toy: Talk, capsys: Lines
-) -> None:
+def test_a_grid_counts_the_texts_that_nearly_are_trained_on(toy: Talk, capsys: Lines) -> None:
     """A made row may be a rewording of a text that is evaluated: what finds it is no evidence."""
     text = "Nobody wonders where our spoons have gone since Monday"
     own = talk(TOPICS[:3])[:2] + [(f"Well {n}, {n} indeed.", "hidden", "own", "") for n in "ab"]

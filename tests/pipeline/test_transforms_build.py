@@ -70,9 +70,7 @@ def test_turns_are_chosen_by_length_before_a_model_is_asked(
     assert built.dropped == 1 - is_asked
 
 
-def test_turns_that_the_model_finds_worth_no_stress_are_dropped_and_others_kept_whole(
-    tmp_path: Path,
-) -> None:
+def test_turns_found_worth_no_stress_are_dropped_and_others_kept_whole(tmp_path: Path) -> None:
     said = "Nora painted her kitchen yellow yesterday."
     samples = [dialogue(3, f"{name}, {said}", name) for name in ("Ann", "Ben", "Cyd")]
     replies = {"Ann": "Two.\nyes", "Ben": "None.\nno", "Cyd": "perhaps"}

@@ -161,9 +161,7 @@ def test_nothing_is_asked_where_nothing_can_be_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stored", "missing"), [(0, 3), (1, 2), (2, 1)])
-def test_offline_a_missing_call_is_an_error_with_its_count(
-    tmp_path: Path, stored: int, missing: int
-) -> None:
+def test_offline_missing_calls_are_an_error(tmp_path: Path, stored: int, missing: int) -> None:
     topics, talker = ("tea", "rain", "snow"), Talker()
     if stored:
         answer(plan(tmp_path, *topics[:stored]), Talker().desk(tmp_path))
@@ -248,7 +246,7 @@ def test_an_answer_is_cut_out_of_its_reasoning_or_is_missing(
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_a_failed_or_blank_first_step_makes_the_cell_missing_and_ends_it(
+def test_a_failed_or_blank_first_step_is_missing_and_the_end(
     tmp_path: Path, reason: Reason
 ) -> None:
     is_blank = reason is Reason.EMPTY
@@ -302,9 +300,7 @@ def test_a_judges_replies_reach_the_answers_they_are_about(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_a_missing_answer_keeps_its_reason_and_no_judge_is_asked_about_it(
-    tmp_path: Path, reason: Reason
-) -> None:
+def test_a_missing_answer_keeps_its_reason_and_has_no_judge(tmp_path: Path, reason: Reason) -> None:
     judge, oracle = Asker(), Talker(lambda _: "good")
     model = Talker(failing_on("rain", reason))
 

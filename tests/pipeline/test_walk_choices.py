@@ -70,9 +70,7 @@ def judged(records: Sequence[SampleRecord], spec: TaskSpec | None = None) -> lis
 @pytest.mark.parametrize(
     ("wanted", "mode"), [("logprob", Mode.CHOOSE), ("top_logprobs", Mode.CHOOSE_TOKEN)]
 )
-def test_a_choice_is_asked_for_with_the_very_strings_to_score(
-    tmp_path: Path, wanted: str, mode: Mode
-) -> None:
+def test_a_choice_is_asked_with_what_is_scored(tmp_path: Path, wanted: str, mode: Mode) -> None:
     made = plan(tmp_path, sample(order0=("3", "1", "2")), spec=way(task(), wanted))
 
     neutral, asked = asked_of(made)
@@ -183,9 +181,7 @@ def test_a_variant_that_no_sample_can_be_asked_under_is_refused(tmp_path: Path) 
         check_templates(plan(tmp_path, sample(), spec=SOME))
 
 
-def test_a_variants_digest_covers_how_choices_are_laid_out_answered_and_by_whom_but_no_pool(
-    tmp_path: Path,
-) -> None:
+def test_a_digest_covers_how_choices_are_laid_out_and_answered_but_no_pool(tmp_path: Path) -> None:
     made, own = plan(tmp_path), variants("order0")["order0"]
     by_text, bare = ChoiceSpec(order=0, answers="text"), ChoiceSpec(order=0, lead="")
 
@@ -226,9 +222,7 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4])
-def test_another_number_of_scores_than_of_choices_is_missing_and_stops_nothing(
-    tmp_path: Path, count: int
-) -> None:
+def test_other_numbers_of_scores_are_missing_and_stop_nothing(tmp_path: Path, count: int) -> None:
     few = Response("", choice_scores=scores(*[-1.0] * count))
     talker = Talker(lambda a: scored(a) if a.step == "neutral" else replace(few, key=a.key))
 
@@ -250,9 +244,7 @@ def test_what_a_judge_reads_is_laid_out_as_it_was_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED])
-def test_a_neutral_step_that_fails_costs_its_correction_and_no_answer(
-    tmp_path: Path, reason: Reason
-) -> None:
+def test_a_failed_neutral_step_costs_its_correction_alone(tmp_path: Path, reason: Reason) -> None:
     trials = answer(plan(tmp_path), chooser(neutral=reason).desk(tmp_path))
 
     verdicts = judged(trials)

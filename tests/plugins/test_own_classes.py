@@ -236,9 +236,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("old", "new", "fact"), BROKEN)
-def test_what_cannot_be_built_is_named_with_its_place(
-    own: Toy, old: str, new: str, fact: str
-) -> None:
+def test_what_is_not_built_is_named_with_its_place(own: Toy, old: str, new: str, fact: str) -> None:
     is_yaml = old in JUDGE
     own.edit(f"configs/judges/exact.{'yaml' if is_yaml else 'py'}", old, new)
 

@@ -79,7 +79,7 @@ def test_a_package_adds_a_judge_and_a_model_and_a_run_uses_both(loud: Toy, insta
 @pytest.mark.parametrize(
     "arguments", rest_slow([(("judge", "loud"),), (("model", "shouter"),)], kept=1)
 )
-def test_what_a_package_adds_keeps_the_contract(
+def test_additions_keep_the_contract(
     loud: Toy, installed: Path, arguments: tuple[str, ...]
 ) -> None:
     done = run(loud, installed, "check", *arguments)

@@ -56,7 +56,7 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_whatever_its_width(
     assert lines == [["a", "title"], ["name", "text"], ["[red]a[/red]", *["word"] * 90], ["b", "-"]]
 
 
-def test_a_frame_is_shown_with_its_notes_and_dashes_for_what_is_missing(
+def test_a_frame_has_its_notes_and_dashes_for_the_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     frame = pd.DataFrame({"model_name": ["a", "b"], "value": [0.25, None], "n": [3, 4]})
@@ -142,9 +142,7 @@ def test_a_live_line_says_which_run_how_far_how_long_and_at_what_cost() -> None:
     assert "896/896" not in text
 
 
-def test_without_a_terminal_a_stage_has_a_plain_line_at_its_ends(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_without_a_terminal_a_stage_has_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     line = ProgressLine()
     for done in range(65):
         line("answers of oracle, step 1", done, 64, 0, 0.1)

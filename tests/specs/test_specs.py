@@ -108,9 +108,7 @@ def test_the_kind_picks_the_spec(tmp_path: Path, kind: object, text: str, expect
         ("reasoning_max_tokens: -1", (">= 0", "reasoning_max_tokens")),
     ],
 )
-def test_a_wrong_setting_of_a_hosted_model_is_named(
-    tmp_path: Path, text: str, words: tuple[str, ...]
-) -> None:
+def test_a_wrong_hosted_setting_is_named(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     path = written(tmp_path, f"{{kind: openai, model: m, {text}}}")
 
     with pytest.raises(SpecError) as caught:
@@ -235,9 +233,7 @@ def test_a_wrong_task_is_named_with_the_nearest_key(
         (JUDGE.replace("accept: a", "acept: a"), ("`acept`", "did you mean accept?")),
     ],
 )
-def test_a_wrong_judge_is_named_with_the_nearest_key(
-    tmp_path: Path, text: str, words: tuple[str, ...]
-) -> None:
+def test_a_wrong_judge_has_its_key_named(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     path = written(tmp_path, text)
 
     with pytest.raises(SpecError) as caught:
@@ -305,9 +301,7 @@ def test_a_choice_that_may_be_null_lists_its_values() -> None:
         ("just words", "expected keys and values, found str"),
     ],
 )
-def test_what_is_no_mapping_of_plain_values_is_refused(
-    tmp_path: Path, text: str | bytes, words: str
-) -> None:
+def test_no_mapping_of_values_is_refused(tmp_path: Path, text: str | bytes, words: str) -> None:
     path = written(tmp_path, text)
 
     with pytest.raises(SpecError) as caught:

@@ -67,9 +67,7 @@ def test_bins_of_equal_size_have_the_quantiles_for_edges(
         ([], "", None),
     ],
 )
-def test_effective_n_counts_what_is_new(
-    values: list[float], clusters: str, size: float | None
-) -> None:
+def test_effective_n_is_what_is_new(values: list[float], clusters: str, size: float | None) -> None:
     assert effective_n(values, list(clusters)) == (size if size is None else pytest.approx(size))
 
 

@@ -111,9 +111,7 @@ def drawn(seed: int, *, is_even: bool = False) -> tuple[Floats, Indices]:
 
 @each("is_weighted", [False, True])
 @each("seed", range(6))
-def test_error_and_degrees_are_those_of_matrices_of_rows_by_rows(
-    seed: int, is_weighted: bool
-) -> None:
+def test_error_and_degrees_are_those_of_square_matrices(seed: int, is_weighted: bool) -> None:
     values, places = drawn(seed)
     weights = np.random.default_rng(seed).random(len(values)) ** is_weighted
     weights /= weights.sum()

@@ -110,9 +110,7 @@ def test_the_interval_of_phi_leaves_each_cluster_out_in_turn() -> None:
     ("first", "second", "reason"),
     [("", "", NoValue.TOO_FEW), ("111", "101", NoValue.CONSTANT), ("101", "000", NoValue.CONSTANT)],
 )
-def test_phi_of_a_constant_reading_is_missing_and_not_zero(
-    first: str, second: str, reason: NoValue
-) -> None:
+def test_phi_of_a_constant_reading_is_missing(first: str, second: str, reason: NoValue) -> None:
     found = phi(bits(first), bits(second), alone(len(first)))
 
     assert (found.value, found.reason) == (None, reason)
@@ -289,9 +287,7 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
         ([0.5, 0.0, 0.4], "share", NoValue.DEGENERATE),
     ],
 )
-def test_what_has_no_interval_says_why(
-    without: list[float], range_: Range, reason: NoValue
-) -> None:
+def test_no_interval_says_why(without: list[float], range_: Range, reason: NoValue) -> None:
     found = jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
 
     assert (found.low, found.high, found.why) == (None, None, reason)

@@ -153,9 +153,7 @@ def test_cells_under_no_name_overflow(
         (b"\xef\xbb\xbfword\nr\xe9gion\n", "not UTF-8 at byte 9"),
     ],
 )
-def test_a_faulty_file_is_named_with_its_fault(
-    tmp_path: Path, content: str | bytes, fact: str
-) -> None:
+def test_a_faulty_file_has_its_fault_told(tmp_path: Path, content: str | bytes, fact: str) -> None:
     path = written(tmp_path, content)
 
     with pytest.raises(DataError) as caught:

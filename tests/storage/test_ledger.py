@@ -144,9 +144,7 @@ def test_a_record_says_what_was_asked_and_when_and_is_found_by_its_key(tmp_path:
     assert segment.stat().st_mode == (tmp_path / "other").stat().st_mode, "others may read it"
 
 
-def test_a_torn_last_line_costs_its_own_call_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_torn_last_line_costs_one_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, last = request("first"), request("last")
     segment = stored(tmp_path, (first, reply(first)), (last, reply(last, "é \x00")))
     whole = segment.read_bytes()
@@ -215,9 +213,7 @@ def test_a_torn_segment_is_left_alone_and_the_call_stored_beside_it(
         b'{"key": "k", "time": 1, "response": {"key": "k", "texts": ["a"]}}{"key": "k"}\n',
     ],
 )
-def test_damage_in_any_whole_line_is_an_error_naming_file_and_line(
-    tmp_path: Path, damage: bytes
-) -> None:
+def test_damage_in_a_whole_line_is_an_error_by_its_place(tmp_path: Path, damage: bytes) -> None:
     asked = request()
     segment = stored(tmp_path, (asked, reply(asked)))
     whole = segment.read_bytes()
@@ -514,9 +510,7 @@ def test_two_calls_at_one_moment_that_differ_count_twice(tmp_path: Path) -> None
     assert (found.usage.completion_tokens, ledger.twice[asked.key][0].completion_tokens) == (3, 4)
 
 
-def test_a_ledger_that_is_open_finds_what_others_add_and_does_not_find_what_is_removed(
-    tmp_path: Path,
-) -> None:
+def test_an_open_ledger_finds_what_others_add_and_not_what_is_removed(tmp_path: Path) -> None:
     first, later = request("first"), request("later")
     one = stored(tmp_path, (first, reply(first)))
     ledger = Ledger(tmp_path)
@@ -613,9 +607,7 @@ def test_each_repeat_of_one_prompt_is_a_record_of_its_own(tmp_path: Path) -> Non
     assert [found[asked.key].texts for asked in repeats] == [("0",), ("1",), ("2",)]
 
 
-def test_half_a_character_in_a_failure_or_a_snapshot_is_stored_and_two_halves_are_one(
-    tmp_path: Path,
-) -> None:
+def test_half_a_character_of_a_failure_is_stored_and_two_halves_are_one(tmp_path: Path) -> None:
     asked, other = request(), request("other")
     served = Response(other.key, texts=("\ud83d\ude00 \ud83d",), served="m\udc80")
 

@@ -97,9 +97,7 @@ def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() ->
 
 @each("pieces", TRICKY)
 @each("marker", sorted(MARKERS.keys() - {"caps"}))
-def test_a_marker_is_around_the_stressed_span_and_nowhere_else(
-    marker: str, pieces: tuple[str, str, str]
-) -> None:
+def test_a_marker_is_around_the_stressed_span(marker: str, pieces: tuple[str, str, str]) -> None:
     before, emphasis, after = pieces
     opening, closing = MARKERS[marker]
 
@@ -149,9 +147,7 @@ def test_a_bare_variant_leaves_out_the_explanation_and_nothing_else(marker: str)
 
 
 @pytest.mark.parametrize("variant", ["marker:none", "marker:none:bare"])
-def test_without_a_marker_all_stresses_of_a_dialogue_have_one_prompt(
-    samples: list[Sample], variant: str
-) -> None:
+def test_without_a_marker_all_stresses_are_one_prompt(samples: list[Sample], variant: str) -> None:
     for _, members in by_dialogue(samples):
         assert len({asked(sample, variant) for sample in members}) == 1
 

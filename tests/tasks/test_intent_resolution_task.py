@@ -46,9 +46,7 @@ def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
 
 @each("group", GROUPS)
 @each("variant", VARIANTS)
-def test_a_reference_reaches_a_prompt_only_where_the_variant_reveals_it(
-    variant: str, group: str
-) -> None:
+def test_a_reference_is_in_a_prompt_only_where_it_is_revealed(variant: str, group: str) -> None:
     words = "\n".join(prompts(variant, group))
 
     shown = [name for name in REFERENCES if mark(name) in words]

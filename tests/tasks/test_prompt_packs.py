@@ -65,7 +65,7 @@ def folder_of(source: str, folder: Path) -> Path:
 
 
 @PACKS
-def test_a_plain_prompt_worded_by_a_pack_leaves_every_level_its_guidance(
+def test_a_prompt_worded_by_a_pack_leaves_levels_their_guidance(
     tmp_path: Path, source: str
 ) -> None:
     made = with_pack(folder_of(source, tmp_path))
@@ -80,9 +80,7 @@ def test_a_plain_prompt_worded_by_a_pack_leaves_every_level_its_guidance(
 
 
 @PACKS
-def test_level_one_asks_for_the_reasons_last_and_for_the_reply_behind_them(
-    tmp_path: Path, source: str
-) -> None:
+def test_level_one_asks_for_reasons_last_and_the_reply_after(tmp_path: Path, source: str) -> None:
     # A last line such as "Felix:" would ask for the reply at once.
     made = with_pack(folder_of(source, tmp_path), "base", "cot1")
 

@@ -353,9 +353,7 @@ def word_leanings(
 
 @each("group", ["all", *RESOLUTION])
 @each(("names", "bound"), list(zip(PAIRS, (0.05, 0.08, 0.08), strict=True)))
-def test_true_and_literal_texts_are_equally_long(
-    names: tuple[str, str], bound: float, group: str
-) -> None:
+def test_true_and_literal_are_as_long(names: tuple[str, str], bound: float, group: str) -> None:
     sizes = [(len(true), len(literal)) for true, literal, _ in pairs(names, group)]
 
     true, literal = (mean(side) for side in zip(*sizes, strict=True))

@@ -58,9 +58,7 @@ def test_option_number_reads_only_an_opening_number(reply: str, expected: int | 
     ("reply", "count", "expected"),
     [("3", 3, 3), ("3", 2, U), ("1 or 3", 3, U), ("1 or 3", 2, 1), ("12", 12, 12), ("1", 0, U)],
 )
-def test_an_option_lies_in_the_range_of_the_question(
-    reply: str, count: int, expected: int | Reason
-) -> None:
+def test_an_option_is_one_of_the_question(reply: str, count: int, expected: int | Reason) -> None:
     assert option_number(reply, count=count) == expected
 
 
@@ -294,7 +292,7 @@ SAID: list[tuple[str, int | Reason]] = [
 
 
 @each(("reply", "expected"), SAID)
-def test_choice_text_reads_only_the_opening_words_of_one_choice(
+def test_choice_text_reads_the_first_words_of_one_choice(
     reply: str, expected: int | Reason
 ) -> None:
     assert choice_text(reply, PLAIN) == expected

@@ -52,9 +52,7 @@ WAYS = ["process", "process, Llama 2", "server", "server, Llama 2"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_choices_score_what_a_plain_forward_pass_gives(
-    models: dict[str, tuple[Model, Path]], way: str
-) -> None:
+def test_choices_score_as_a_plain_pass(models: dict[str, tuple[Model, Path]], way: str) -> None:
     scorer, folder = models[way]
     requests = [asked(context, choices) for context, choices in [*OURS, *released()]]
     requests = [

@@ -47,9 +47,7 @@ DRAWN = [
 ]
 
 
-def test_greedy_answers_are_those_of_transformers(
-    tiny: VllmModel, other: TransformersModel
-) -> None:
+def test_greedy_answers_equal_transformers(tiny: VllmModel, other: TransformersModel) -> None:
     found = answers(tiny, GREEDY)
 
     assert found == answers(other, GREEDY)
@@ -83,9 +81,7 @@ def test_of_a_checkpoints_habits_its_end_tokens_are_kept_and_no_other(
     assert found[request.key].stop == "stop"
 
 
-def test_what_the_engine_has_no_room_for_is_refused_and_never_cut(
-    tiny: VllmModel, folder: Path
-) -> None:
+def test_what_has_no_room_is_refused_and_never_cut(tiny: VllmModel, folder: Path) -> None:
     requests = [ask("Hello.", max_tokens=20), ask("Hello.", max_tokens=60)]
     small = model(folder, max_model_len=40)
 

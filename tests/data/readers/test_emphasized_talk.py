@@ -57,9 +57,7 @@ def turn(sample: Sample) -> str:
         ("caf\u00e9 or caf", "caf", "caf\u00e9 or <caf>"),
     ],
 )
-def test_the_first_occurrence_as_whole_words_is_stressed(
-    turn: str, fragment: str, found: str
-) -> None:
+def test_the_first_occurrence_of_words_is_stressed(turn: str, fragment: str, found: str) -> None:
     span = find_span(turn, fragment)
 
     assert span is not None
@@ -138,9 +136,7 @@ def test_dialogues_without_a_stress_are_counted_in_a_warning(
         ({CONTEXT: {"current": TURN, "emphasis": {"rosa": []}}}, "or has no implication"),
     ],
 )
-def test_a_file_of_another_form_is_refused_with_the_remedy(
-    tmp_path: Path, content: object, fact: str
-) -> None:
+def test_a_file_of_another_form_is_told_so(tmp_path: Path, content: object, fact: str) -> None:
     with pytest.raises(DataError) as caught:
         read(dialogues(tmp_path, content), None)
 

@@ -134,9 +134,7 @@ def test_a_prompt_without_all_its_options_is_refused(tmp_path: Path, old: str, n
         (posed(1, labels=(LABELS[1], LABELS[0], LABELS[2])), "the labels of irony-7"),
     ],
 )
-def test_files_that_disagree_on_an_item_are_both_named(
-    tmp_path: Path, other: Cells, fact: str
-) -> None:
+def test_files_at_odds_on_an_item_are_both_named(tmp_path: Path, other: Cells, fact: str) -> None:
     files = release(tmp_path, [STORIES[0], other, *STORIES[2:]])
 
     with pytest.raises(DataError, match=fact) as caught:
@@ -154,7 +152,7 @@ def test_files_that_disagree_on_an_item_are_both_named(
         (CONTROLS, "_no-story", "without its story only"),
     ],
 )
-def test_each_item_has_a_story_and_every_seed_once(
+def test_each_item_has_every_seed_once(
     tmp_path: Path, items: list[Cells], kind: str, fact: str
 ) -> None:
     with pytest.raises(DataError, match=re.escape(f"irony-7 is here {fact}")):

@@ -134,9 +134,7 @@ def test_runs_of_blanks_in_a_story_become_one_where_corrections_are_made(
         ([["Pia", "Ola"], ["flimsy", "thin"]], "Ola finds the umbrella thin."),
     ],
 )
-def test_a_swap_changes_its_fragments_alone(
-    tmp_path: Path, swaps: list[list[str]], text: str
-) -> None:
+def test_a_swap_changes_fragments_alone(tmp_path: Path, swaps: list[list[str]], text: str) -> None:
     files = table(tmp_path, OWN)
     [released] = read(files, None)
 
@@ -244,9 +242,7 @@ def test_a_repair_that_fits_no_single_row_is_refused(
         ({"person2": ""}, ":2: nothing in person2"),
     ],
 )
-def test_a_faulty_cell_is_named_with_its_line(
-    tmp_path: Path, changes: dict[str, str], fact: str
-) -> None:
+def test_a_faulty_cell_has_its_line(tmp_path: Path, changes: dict[str, str], fact: str) -> None:
     with pytest.raises(DataError) as caught:
         read(table(tmp_path, OWN | changes), None)
 

@@ -229,9 +229,7 @@ MADE = [
 ORIGINALS = {"column": "how", "value": "orig"}
 
 
-def test_made_rows_are_left_out_unless_they_are_wanted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_made_rows_are_left_if_not_wanted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = samples(tmp_path, MADE, originals=ORIGINALS)
 
     assert [one.flags for one in found] == [(), ()]
@@ -274,9 +272,7 @@ def test_a_named_cluster_goes_before_the_words(tmp_path: Path) -> None:
     assert found[2].cluster not in ("toys-7", "toys-")
 
 
-def test_clusters_by_an_absent_column_are_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_clusters_by_no_column_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     samples(tmp_path, [row("x")], cluster="c", optional=["c"])
 
     assert "no column c: each text counts as independent" in caplog.text
@@ -340,9 +336,7 @@ def test_ishate_has_its_layers_for_groups_and_references(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("name", "count"), [("ishate", 2), ("ishate-augmented", 4)])
-def test_ishates_made_rows_are_asked_about_where_the_map_says_so(
-    tmp_path: Path, name: str, count: int
-) -> None:
+def test_ishates_made_rows_are_asked_about_by_a_map(tmp_path: Path, name: str, count: int) -> None:
     assert len(ishate(tmp_path, name, AUGMENTED)) == count
 
 

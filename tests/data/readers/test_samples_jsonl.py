@@ -79,9 +79,7 @@ def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
         (OTHER | {"references": {"utterance": ["x"]}}, "in fields and in references"),
     ],
 )
-def test_a_faulty_line_is_named_with_its_fault(
-    tmp_path: Path, line: dict[str, Any] | str, fact: str
-) -> None:
+def test_a_fault_is_named_by_line(tmp_path: Path, line: dict[str, Any] | str, fact: str) -> None:
     files = sample_set(tmp_path, OWN, line)
 
     with pytest.raises(DataError) as caught:
@@ -99,7 +97,7 @@ def test_a_repeated_id_is_refused_with_both_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fact"), [(b"", "the file is empty"), (b'{"\xff"}', "not UTF-8 at byte 2")]
 )
-def test_a_faulty_file_is_named_with_its_fault(tmp_path: Path, content: bytes, fact: str) -> None:
+def test_a_faulty_file_has_its_fault_told(tmp_path: Path, content: bytes, fact: str) -> None:
     path = tmp_path / "set.jsonl"
     path.write_bytes(content)
 

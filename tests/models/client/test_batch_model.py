@@ -127,9 +127,7 @@ def test_a_batch_that_never_arrived_is_handed_in_again(bench: Bench, attempts: i
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
-def test_what_a_batch_answered_before_its_end_is_kept_and_the_rest_asked_again(
-    bench: Bench, end: End
-) -> None:
+def test_what_a_batch_answered_is_kept_and_the_rest_asked_again(bench: Bench, end: End) -> None:
     bench.stub.batches.end = end
     found = bench.answers(ASKED)
     bench.stub.batches.end = "completed"
@@ -324,9 +322,7 @@ def test_neither_keys_nor_words_are_in_the_files_or_in_messages(bench: Bench) ->
     assert json.loads(content)["keys"] == KEYS
 
 
-def test_a_batch_costs_its_share_and_a_budget_is_kept_batch_by_batch(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_batch_costs_its_share_and_a_budget_is_kept_by_it(bench: Bench, tmp_path: Path) -> None:
     price = Price(1e6, 0.0, batch_share=0.5)  # a dollar a word, and in batches half of it
     terms = CallPolicy(budget=Budget(2.5 * Price(1e6, 0.0).most(ASKED[0])))
     ledger = Ledger(tmp_path / "calls")

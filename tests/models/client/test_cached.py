@@ -175,9 +175,7 @@ def test_an_answer_stored_without_a_price_counts_with_todays(tmp_path: Path) -> 
     assert budget.spent_usd == 8.0
 
 
-def test_a_batch_whose_price_is_not_known_counts_alike_when_it_ends_and_when_it_is_stored(
-    tmp_path: Path,
-) -> None:
+def test_a_batch_of_no_known_price_counts_alike_when_ended_and_stored(tmp_path: Path) -> None:
     spent = []
     for _ in range(2):
         budget = Budget(100)

@@ -30,9 +30,7 @@ def let_through(budget: Budget, count: int = 9) -> list[str]:
         (Usage(10, None), False, None),
     ],
 )
-def test_a_cost_is_known_where_both_counts_are(
-    usage: Usage, is_batch: bool, expected: float | None
-) -> None:
+def test_a_cost_is_of_both_counts(usage: Usage, is_batch: bool, expected: float | None) -> None:
     assert PRICE.cost(usage, is_batch=is_batch) == expected
 
 
@@ -89,9 +87,7 @@ def test_the_most_covers_what_a_reply_may_reason() -> None:
     ("changes", "expected"),
     [({}, 7 + 2), ({"decoding": Decoding(n=3)}, 7 + 2 * 3), ({"mode": Mode.EMBED}, 7)],
 )
-def test_the_least_is_the_prompt_and_a_token_a_reply(
-    changes: dict[str, object], expected: float
-) -> None:
+def test_the_least_is_prompt_and_token(changes: dict[str, object], expected: float) -> None:
     asked = replace(requests(1)[0], **changes)  # type: ignore[arg-type]  # checked where it is built
 
     assert PRICE.least(asked, prompt_tokens=7) == expected

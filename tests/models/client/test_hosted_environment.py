@@ -57,9 +57,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key_env", [None, "MY_KEY"])
-def test_no_header_organisation_or_project_of_the_environment_is_sent(
-    kind: str, key_env: str | None
-) -> None:
+def test_no_header_or_project_of_the_environment_is_sent(kind: str, key_env: str | None) -> None:
     with Listener(right) as server, Listener(right) as other:
         [response] = answers(model(kind, server.url, {"MY_KEY": "own-key"}, key_env=key_env))
         built = model(kind, other.url, {"MY_KEY": "own-key"}, key_env=key_env)

@@ -330,9 +330,7 @@ def limits_after(most: int, *rounds: Sequence[RetryableError | None]) -> list[in
         ([AWAY] * 100, 1),
     ],
 )
-def test_a_round_of_calls_sets_the_limit(
-    ends: Sequence[RetryableError | None], expected: int
-) -> None:
+def test_a_round_sets_the_limit(ends: Sequence[RetryableError | None], expected: int) -> None:
     assert limits_after(200, ends)[-1] == expected
 
 

@@ -100,9 +100,7 @@ def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:
     ("text", "is_cut"),
     [("word " * 254, False), ("word " * 255, True), ("\U0001f642 " * 300, True), ("", False)],
 )
-def test_minilm_says_which_texts_it_reads_the_beginning_of_only(
-    minilm: MiniLM, text: str, is_cut: bool
-) -> None:
+def test_minilm_says_which_texts_are_cut(minilm: MiniLM, text: str, is_cut: bool) -> None:
     assert minilm.cut(["short", text, "\ud800"]) == [False, is_cut, False]
 
 

@@ -101,9 +101,7 @@ def test_what_changes_vectors_changes_the_digest(
     assert Llm2Vec(tiny.mntp, **options).digest != encoder.digest
 
 
-def test_the_turn_of_the_model_it_was_trained_on_changes_the_digest(
-    tiny: TinyLlm2Vec, tmp_path: Path
-) -> None:
+def test_the_turn_of_its_model_changes_the_digest(tiny: TinyLlm2Vec, tmp_path: Path) -> None:
     other = build_tiny_llm2vec(tmp_path, trained_on="some/base")
 
     assert on_cpu(other.base).digest != on_cpu(tiny.base).digest

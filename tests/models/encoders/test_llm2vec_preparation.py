@@ -67,18 +67,14 @@ def test_a_text_without_a_token_is_read_as_an_end(tokenizer: "PreTrainedTokenize
 
 
 @pytest.mark.parametrize("text", [BLANKS, NO_BLANKS, "\n" * 2000])
-def test_a_long_text_keeps_a_start_within_the_limit(
-    tokenizer: "PreTrainedTokenizerBase", text: str
-) -> None:
+def test_a_long_text_keeps_its_start(tokenizer: "PreTrainedTokenizerBase", text: str) -> None:
     ids, pooled = Preparation(tokenizer, None, "", 512).read(text)
 
     assert TEXT_TOKENS / 2 < pooled <= TEXT_TOKENS
     assert text.startswith(str(tokenizer.decode(ids[1:49])))
 
 
-def test_an_instruction_leaves_room_for_max_length_alone(
-    tokenizer: "PreTrainedTokenizerBase",
-) -> None:
+def test_an_instruction_leaves_max_length_alone(tokenizer: "PreTrainedTokenizerBase") -> None:
     ids, pooled = Preparation(tokenizer, TURNS[LLAMA_3], "word " * 100, 64).read("word " * 100)
 
     assert (len(ids), pooled) == (64, 64)

@@ -120,9 +120,7 @@ def test_missing_packages_are_named_with_the_install_line() -> None:
 
 
 @pytest.mark.slow
-def test_a_hub_checkpoint_is_its_commit_and_a_missing_one_is_explained(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_hub_checkpoint_is_its_commit_a_missing_one_told(folder: Path, tmp_path: Path) -> None:
     hub = tmp_path / "hub" / "models--some--model"
     copytree(folder, hub / "snapshots" / COMMIT)
     (hub / "refs").mkdir()

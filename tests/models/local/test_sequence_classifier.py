@@ -69,9 +69,7 @@ def test_one_seed_gives_the_same_weights_and_another_other_ones(toy: Talk, base:
     assert sums[0] == sums[1] != sums[2]
 
 
-def test_a_loss_that_breaks_ends_the_training_and_no_draw_of_the_caller_is_lost(
-    toy: Talk, base: Path
-) -> None:
+def test_a_loss_that_breaks_ends_training_and_no_draw_is_lost(toy: Talk, base: Path) -> None:
     import torch
 
     toy.model("tiny", f"{{kind: classifier, model: '{base}', learning_rate: 1.0e+30, batch: 2}}")

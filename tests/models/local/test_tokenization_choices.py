@@ -84,9 +84,7 @@ def test_all_choices_are_scored_given_the_same_tokens(family: str, situation: st
 
 @each("situation", SITUATIONS)
 @each("family", EXACT)
-def test_scored_tokens_say_the_choice_and_the_characters_counted_as_spanned(
-    family: str, situation: str
-) -> None:
+def test_scored_tokens_say_the_choice_and_what_they_span(family: str, situation: str) -> None:
     tokenizer, (context, choices) = built(family), SITUATIONS[situation]
     found = read(context, choices, tokenizer)
 
@@ -163,9 +161,7 @@ def test_a_token_across_the_boundary_in_one_choice_moves_it_back_for_all(
 
 @each("template", TEMPLATES)
 @each("family", FAMILIES)
-def test_in_chat_form_choices_are_behind_the_prompt_that_answers_are_drawn_from(
-    family: str, template: str
-) -> None:
+def test_in_chat_form_choices_are_behind_the_prompt_of_answers(family: str, template: str) -> None:
     tokenizer = built(family, TEMPLATES[template])
     turns = [Message("system", "Be brief."), Message("user", "Tea?")]
     found = choice_tokens(turns, [" 1", " He wants tea"], tokenizer, is_chat=True)

@@ -182,7 +182,7 @@ def test_what_nothing_can_score_is_unsupported(
         ("top_logprobs", "no-logprobs", "choices: echo"),
     ],
 )
-def test_a_server_that_cannot_score_choices_ends_the_run_soon(
+def test_a_server_that_scores_no_choice_ends_the_run_soon(
     way: str, fault: str, remedy: str
 ) -> None:
     asked = request if way == "echo" else listing
@@ -286,9 +286,7 @@ def test_choices_none_of_which_is_reported_are_unparsed_and_tokens_named(stub: S
 
 
 @pytest.mark.parametrize("choice", [" He wants tea", "not so", " ", ""])
-def test_choices_that_are_not_one_token_are_unsupported_before_they_are_sent(
-    stub: StubServer, choice: str
-) -> None:
+def test_choices_of_more_tokens_are_unsupported_unsent(stub: StubServer, choice: str) -> None:
     [response] = model(stub, "top_logprobs").answer([listing(" 1", choice)])
 
     assert failure_of(response)[0] == Reason.UNSUPPORTED
