@@ -9,7 +9,7 @@ from harness.core import Sample
 from harness.data.annotation import BETWEEN, FIELDS, GUIDE, STRESSES
 from harness.data.ratings import KEY_COLUMNS, MARKS, RATER, RATING, ROW
 from harness.errors import DataError, SpecError, did_you_mean
-from harness.implicitness.pairs import Item, Items, TrainingPair
+from harness.implicitness.pairs import Items, TrainingPair, unit_names
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.plan import subsample
@@ -246,16 +246,6 @@ def _wanted(option: str, wanted: Sequence[str], known: list[str]) -> list[str]:
             fact = f"{option} {name}: not in all of these runs{did_you_mean(name, known)}"
             raise SpecError(fact)
     return [*wanted] or known[:1]
-
-
-def unit_names(items: Sequence[Item]) -> list[str]:
-    """A name for each set: its topic, with a number from the second one of a topic on."""
-    seen: Counter[str] = Counter()
-    names = []
-    for item in items:
-        seen[item.topic] += 1
-        names.append(f"{item.topic} ({seen[item.topic]})" if seen[item.topic] > 1 else item.topic)
-    return names
 
 
 Unit = tuple[str, str, Mapping[str, str], str]

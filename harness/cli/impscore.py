@@ -11,8 +11,6 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis import profile as profiles
-from harness.analysis.rankings import people_and_metric, read_people, scorer_judged
 from harness.cli import options
 from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, argument, option
 from harness.cli.put import put_frame
@@ -20,10 +18,12 @@ from harness.data.readers import sentence_pairs
 from harness.data.readers.samples_jsonl import with_texts
 from harness.errors import DataError, SpecError
 from harness.implicitness import probe as probes
+from harness.implicitness import profile as profiles
 from harness.implicitness import train as training
 from harness.implicitness.evaluate import evaluate as evaluate_on
 from harness.implicitness.open import MEASURES, CachedScorer
 from harness.implicitness.pairs import TrainingPair, read_items, read_pairs
+from harness.implicitness.rankings import people_and_metric, read_people, scorer_judged
 from harness.implicitness.scorer import LIMITS, Flag, Scored, overlap_message, save_head
 from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import CachedEncoder

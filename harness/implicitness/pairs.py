@@ -4,6 +4,7 @@ Three layouts are read: columns of our own, those of the authors' release, and t
 `harness build` writes it. A blank cell is an absent one, for CSV has no other.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,6 +89,16 @@ class Items:
     def all(self) -> tuple[Item, ...]:
         """The items of every kind."""
         return self.rankings + self.pairs + self.choices
+
+
+def unit_names(items: Sequence[Item]) -> list[str]:
+    """A name for each set: its topic, with a number from the second one of a topic on."""
+    seen: Counter[str] = Counter()
+    names = []
+    for item in items:
+        seen[item.topic] += 1
+        names.append(f"{item.topic} ({seen[item.topic]})" if seen[item.topic] > 1 else item.topic)
+    return names
 
 
 def read_pairs(table: Table, *, where: str) -> list[TrainingPair]:

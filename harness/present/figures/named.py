@@ -13,13 +13,13 @@ from harness.analysis.boards.scores import board_scores, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels
-from harness.analysis.profile import Profile, profile
-from harness.analysis.rankings import read_people, scorer_judged
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, SpecError, StoreError, did_you_mean
 from harness.implicitness.evaluate import evaluate
 from harness.implicitness.open import with_options
 from harness.implicitness.pairs import read_items, read_pairs
+from harness.implicitness.profile import Profile, profile
+from harness.implicitness.rankings import read_people, scorer_judged
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
 from harness.models.vectors import Progress

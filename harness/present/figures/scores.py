@@ -17,9 +17,9 @@ from harness.analysis.boards.scores import HEADLINES
 from harness.analysis.curves import EQUAL_MASS, NAMES, PUBLISHED
 from harness.analysis.findings import who
 from harness.analysis.panels import JudgeTable, Panel
-from harness.analysis.rankings import Judged, by_set
 from harness.errors import DataError, SpecError, StoreError
 from harness.implicitness.evaluate import mean_known, rho, tau
+from harness.implicitness.rankings import Judged, by_set
 from harness.lazy import DataFrame, pandas
 from harness.pipeline import choice_scores
 from harness.pipeline.score import ALL

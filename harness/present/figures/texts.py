@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.errors import DataError
 from harness.implicitness.pairs import TrainingPair
+from harness.implicitness.profile import ALL, BINS, WIDTH, Profile, bins_of
 from harness.implicitness.scorer import Scorer, embedded_texts
 from harness.implicitness.splits import with_negatives
 from harness.models.encoders.encoders import Encoder

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.analysis.sheets import unit_names
 from harness.data.ratings import read_ratings
 from harness.errors import DataError, did_you_mean
 from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, tau
-from harness.implicitness.pairs import Items
+from harness.implicitness.pairs import Items, unit_names
 from harness.lazy import DataFrame, pandas
 from harness.storage.frames import Row, records
 

@@ -9,8 +9,8 @@ import pytest
 from support.each import each
 from support.impscore_heads import Telling, random_scorer, telling_scorer
 
-from harness.analysis.profile import ALL, Profile, bins_of, profile
 from harness.errors import DataError
+from harness.implicitness.profile import ALL, Profile, bins_of, profile
 from harness.models.vectors import Vectors
 from harness.present.figures.figure import data_csv, drawable
 from harness.present.figures.texts import datasets_distribution
