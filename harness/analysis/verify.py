@@ -1,68 +1,60 @@
 """Published numbers and the data at hand to what our own code makes of them, cell by cell."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.published import Recomputation, Values, answers, datasets, ishate, printed
+from harness.analysis.published import Recomputation, Values, answers, datasets, ishate
+from harness.analysis.published.printed import RULES
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.lazy import DataFrame, pandas
-from harness.specs.data import DERIVED, NOBODY, RELEASE, CellSpec, GoldenSpec, half_unit
+from harness.specs.data import COUNTED, DERIVED, NOBODY, CellSpec, GoldenSpec, half_unit
 
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""
 SOURCES = ("emphasized_talk", "intent_resolution", "topical_chat", "ludwig", "ishate", "hu2022")
 """The folders of the data that recomputations read."""
-STATES = OK, DIFFERS, KNOWN, LOST, NO_DATA = (
-    *("ok", "differs", "known difference", "not recomputable", "no data"),
+STATES = OK, DIFFERS, KNOWN, TARGET, NO_DATA = (
+    *("ok", "differs", "known difference", "target", "no data"),
 )
-"""How a published number compares with the recomputed one."""
-ORIGINS = {DERIVED: "derived", RELEASE: "release"}
-"""Where a number is from that is not printed: from printed ones, or counted in the release."""
+"""How a published number compares with the recomputed one; a target has none."""
 _ROUNDING = 1e-9  # of half a unit, which is no exact binary number
 RECOMPUTATIONS: Mapping[str, Recomputation] = {
     **datasets.RECOMPUTATIONS,
     **ishate.RECOMPUTATIONS,
     **answers.RECOMPUTATIONS,
-    **printed.RECOMPUTATIONS,
 }
 _Result = tuple[Values, str, str | None]
 """The values of a recomputation, or the status of all its cells and why."""
+Figures = Mapping[str, Sequence[float]]
+"""The numbers of each cell and input of a paper, by name."""
 
 
 def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> DataFrame:
     """Every cell of some papers, in their order; each recomputation is made once a paper.
 
     The columns are paper, table, cell, published, recomputed (NaN where there is none), tolerance,
-    status (of STATES), reason and origin: printed, or one of ORIGINS.
+    status (of STATES), reason, origin of the published number (printed, DERIVED or COUNTED) and
+    by, what it was recomputed of: files, figures (other published numbers), None for nothing.
     """
     cells = []
     for paper, spec in papers.items():
         names = dict.fromkeys(cell.recompute for cell in spec.all_cells if cell.recompute != NOBODY)
-        results = {name: _result(name, spec, locate) for name in names}
+        results = {name: _of_files(name, locate) for name in names}
+        figures = {cell.cell: (float(cell.published),) for cell in spec.all_cells} | spec.inputs
         for cell in spec.all_cells:
-            result = results.get(cell.recompute, ({}, LOST, cell.reason))
-            cells.append({"paper": paper, **_cell(cell, result)})
+            result = results.get(cell.recompute, ({}, TARGET, cell.reason))
+            cells.append({"paper": paper, **_cell(cell, result, figures)})
     return pandas.DataFrame(cells).astype({"recomputed": float})
 
 
-def _result(name: str, spec: GoldenSpec, locate: Locate) -> _Result:
+def _of_files(name: str, locate: Locate) -> _Result:
+    """The values of files; where one cannot be read the cells differ, for something is amiss."""
     if name not in RECOMPUTATIONS:
         raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
     recomputation = RECOMPUTATIONS[name]
-    if recomputation.source:
-        return _of_files(recomputation, locate(recomputation.source))
-    try:
-        return recomputation.compute(spec.numbers), OK, None
-    except KeyError as error:
-        raise SpecError(
-            f"{spec.paper}: recomputation {name} needs an input {error}; "
-            f"given: {', '.join(spec.numbers) or 'none'}"
-        ) from None
-
-
-def _of_files(recomputation: Recomputation, folder: Path | None) -> _Result:
-    """The values of files; where one cannot be read the cells differ, for something is amiss."""
+    folder = locate(recomputation.source)
     if folder is None:
         return {}, NO_DATA, f"no folder {recomputation.source!r} in the data"
     if missing := [name for name in recomputation.files if not (folder / name).is_file()]:
@@ -73,25 +65,46 @@ def _of_files(recomputation: Recomputation, folder: Path | None) -> _Result:
         return {}, DIFFERS, str(error)
 
 
-def _cell(spec: CellSpec, result: _Result) -> dict[str, Any]:
+def by_rule(cell: CellSpec, figures: Figures) -> float | None:
+    """What the rule of a cell makes of figures; SpecError for a name that none has."""
+    if cell.rule not in RULES:
+        raise SpecError(f"no rule {cell.rule!r}{did_you_mean(str(cell.rule), list(RULES))}")
+    return RULES[cell.rule](*(_numbers(name, figures) for name in cell.of))
+
+
+def _numbers(name: str, figures: Figures) -> Sequence[float]:
+    if name.startswith("-"):
+        return [-one for one in _numbers(name[1:], figures)]
+    if name in figures:
+        return figures[name]
+    fitting = [numbers for other, numbers in figures.items() if fnmatchcase(other, name)]
+    if not fitting:
+        raise SpecError(f"no cell or input {name!r}{did_you_mean(name, list(figures))}")
+    return [number for numbers in fitting for number in numbers]
+
+
+def _cell(spec: CellSpec, result: _Result, figures: Figures) -> dict[str, Any]:
     values, status, reason = result
     tolerance = half_unit(spec.published) if spec.tolerance is None else spec.tolerance
-    published, recomputed = float(spec.published), None
-    if status == OK:
+    published, recomputed, by = float(spec.published), None, "files" if status == OK else None
+    if spec.rule and status in (TARGET, NO_DATA):
+        recomputed, status, reason, by = by_rule(spec, figures), OK, None, "figures"
+    elif status == OK:
         if spec.value not in values:
             raise SpecError(
                 f"recomputation {spec.recompute} has no value {spec.value!r}"
                 f"{did_you_mean(str(spec.value), list(values))}"
             )
         recomputed = values[str(spec.value)]
-        if recomputed is None:
-            status, reason = DIFFERS, "the data at hand gives no value"
-        elif abs(recomputed - published) > tolerance + _ROUNDING:
-            found = spec.found
-            is_known = found is not None and abs(recomputed - float(found)) <= half_unit(found)
-            status, reason = (KNOWN, spec.known_difference) if is_known else (DIFFERS, None)
+    if status == OK and recomputed is None:
+        status, reason = DIFFERS, "the data at hand gives no value"
+    elif recomputed is not None and abs(recomputed - published) > tolerance + _ROUNDING:
+        found = spec.found
+        is_known = found is not None and abs(recomputed - float(found)) <= half_unit(found)
+        status, reason = (KNOWN, spec.known_difference) if is_known else (DIFFERS, None)
     return {
         **{"table": spec.table, "cell": spec.cell, "published": published},
         **{"recomputed": recomputed, "tolerance": tolerance, "status": status, "reason": reason},
-        "origin": ORIGINS.get(spec.table, "printed"),
+        "origin": spec.table if spec.table in (DERIVED, COUNTED) else "printed",
+        "by": by,
     }

@@ -215,7 +215,7 @@ def verify(
         raise SpecError(f"{folder}: {fact}; name the folder that holds them")
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     if is_json:
-        show_json(plain_rows(cells.drop(columns="origin")))
+        show_json(plain_rows(cells))
     _put_verified(papers, cells)
     return ExitCode.CHECK_FAILED if (cells["status"] == DIFFERS).any() else ExitCode.DONE
 
@@ -235,10 +235,11 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame) -> None:
         if (status == DIFFERS).any():
             _put_cells("not as published", cells[status == DIFFERS])
     say(f"{len(cells)} cells: {', '.join(f'{(status == one).sum()} {one}' for one in STATES)}")
-    origins = Counter(cells.loc[status == OK, "origin"])
+    of = Counter(cells.loc[status == OK, "origin"]) + Counter(cells.loc[status == OK, "by"])
     say(
-        f"of those ok, {origins['printed']} are printed in a paper, {origins['derived']} follow "
-        f"from printed numbers, and {origins['release']} are counts of the released files"
+        f"of those ok, {of['printed']} are printed in a paper, {of['derived']} follow from printed "
+        f"numbers, and {of['counted']} were counted in the released files; {of['files']} were "
+        f"recomputed of files, {of['figures']} of other published numbers"
     )
     if not PAGE.is_whole:
         say("every number: harness verify --all")
@@ -247,7 +248,9 @@ def _put_verified(papers: Mapping[str, GoldenSpec], cells: DataFrame) -> None:
 def _put_cells(title: str, cells: DataFrame) -> None:
     why = (" (" + cells["reason"].astype(object) + ")").fillna("").replace(" ()", "")
     shown = cells[["table", "cell", "published", "recomputed"]].assign(
-        difference=cells["recomputed"] - cells["published"], status=cells["status"] + why
+        difference=cells["recomputed"] - cells["published"],
+        by=cells["by"],
+        status=cells["status"] + why,
     )
 
     def number(value: float | None) -> str | None:

@@ -1,5 +1,8 @@
 """What the YAML of data may say: sources, corrections, column maps and published numbers."""
 
+import re
+from collections import Counter
+from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Annotated, Literal
 
@@ -272,7 +275,7 @@ class MapSpec(Spec, frozen=True, kw_only=True):
 
 
 NOBODY = "none"
-RELEASE, DERIVED = "release", "derived"
+COUNTED, DERIVED = "counted", "derived"
 # A number as it is printed: in quotes where it has decimals, for YAML drops its last noughts.
 Printed = int | Annotated[str, Meta(pattern=r"^[+-]?[0-9]*\.[0-9]+$")]
 
@@ -283,39 +286,63 @@ def half_unit(printed: Printed) -> float:
     return 0.5 * 10.0**-decimals
 
 
-class CellSpec(Spec, frozen=True, kw_only=True):
-    """One published number, with the recomputed value that should equal it, or why there is none.
+class Way(Spec, frozen=True, kw_only=True):
+    """How a published number is recomputed, or the `reason` why it is a target alone.
 
-    `table` names the place that prints it, DERIVED where it follows from printed numbers, RELEASE
-    where it was counted in the released files. `known_difference` says why the recomputed value is
-    `found` and not the published one.
+    `recompute` and `value` name what is made of files. `rule` makes it of the published numbers of
+    other cells, or of inputs: `of` has their names, where `*` is any text and a `-` in front
+    subtracts. With both, the rule serves where the files are not at hand. `known_difference` says
+    why the recomputed value is `found` and not the published one.
+    """
+
+    recompute: str = NOBODY
+    value: str | None = None
+    rule: str | None = None
+    of: tuple[str, ...] = ()
+    tolerance: float | None = None
+    reason: str | None = None
+    known_difference: str | None = None
+    found: Printed | None = None
+
+
+class CellSpec(Way, frozen=True, kw_only=True):
+    """One published number. `table` names the place that prints it.
+
+    It is DERIVED where no place does but it follows from printed numbers, COUNTED where it was
+    counted in the released files.
     """
 
     table: str
     cell: str
     published: Printed
-    tolerance: float | None = None
-    recompute: str = NOBODY
-    value: str | None = None
-    reason: str | None = None
-    known_difference: str | None = None
-    found: Printed | None = None
 
     def __post_init__(self) -> None:
-        is_lost = self.recompute == NOBODY
-        if is_lost == (self.reason is None) or is_lost != (self.value is None):
-            raise ValueError(f"cell {self.cell!r}: give `recompute` and `value`, or a `reason`")
+        has_files, has_rule = self.recompute != NOBODY, self.rule is not None
+        if (has_files or has_rule) != (self.reason is None) or has_files != (
+            self.value is not None
+        ):
+            raise ValueError(
+                f"cell {self.cell!r}: give `recompute` and `value`, a `rule`, or a `reason`"
+            )
+        if has_rule != bool(self.of):
+            raise ValueError(f"cell {self.cell!r}: `rule` and `of` go together")
         if (self.known_difference is None) != (self.found is None):
             raise ValueError(f"cell {self.cell!r}: `known_difference` and `found` go together")
 
 
 class PrintedTable(Spec, frozen=True, kw_only=True):
-    """A table whose cells cannot be recomputed; its columns are inputs of recomputations."""
+    """A printed table, or a `part` of one: a list of numbers a column, a number a row.
+
+    `ways` are of the columns that fit their patterns, the first that does. In what they say
+    `{row}`, `{part}` and `{column}` stand for a cell's own names, in `recompute` and `value`
+    in lower case with underscores.
+    """
 
     table: str
-    reason: str
+    part: str = ""
     rows: tuple[str, ...]
     columns: dict[str, tuple[Printed, ...]]
+    ways: dict[str, Way]
 
     def __post_init__(self) -> None:
         counts = {name: len(values) for name, values in self.columns.items()}
@@ -324,12 +351,36 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> tuple[CellSpec, ...]:
-        """Every cell of the table."""
+        """Every cell of the table, column by column; one without a way has no reason."""
         return tuple(
-            CellSpec(table=self.table, cell=f"{row}, {name}", published=value, reason=self.reason)
+            self._cell({"row": row, "column": name, "part": self.part}, value)
             for name, values in self.columns.items()
             for row, value in zip(self.rows, values, strict=True)
         )
+
+    def _cell(self, words: dict[str, str], published: Printed) -> CellSpec:
+        fitting = (way for name, way in self.ways.items() if fnmatchcase(words["column"], name))
+        way = next(fitting, Way())
+        keys = {name: re.sub(r"\W+", "_", word.lower()) for name, word in words.items()}
+        given = {name: getattr(way, name) for name in way.__struct_fields__}
+        return CellSpec(
+            **given
+            | {
+                "table": self.table,
+                "cell": ", ".join(filter(None, words.values())),
+                "published": published,
+                "recompute": filled(way.recompute, keys),
+                "value": way.value and filled(way.value, keys),
+                "of": tuple(filled(one, words) for one in way.of),
+            }
+        )
+
+
+def filled(text: str, words: dict[str, str]) -> str:
+    """A text with each `{name}` replaced by its word."""
+    for name, word in words.items():
+        text = text.replace(f"{{{name}}}", word)
+    return text
 
 
 class GoldenSpec(Spec, frozen=True, kw_only=True):
@@ -342,16 +393,12 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
     unlisted: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        counts = Counter(cell.cell for cell in self.all_cells)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"cell {twice[0]!r} is given twice")
+
     @property
     def all_cells(self) -> tuple[CellSpec, ...]:
         """The cells of the printed tables, then the others."""
         return (*(cell for table in self.printed for cell in table.cells), *self.cells)
-
-    @property
-    def numbers(self) -> dict[str, tuple[float, ...]]:
-        """The columns of the printed tables, those of one name joined, and the other inputs."""
-        columns: dict[str, tuple[float, ...]] = {}
-        for table in self.printed:
-            for name, values in table.columns.items():
-                columns[name] = (*columns.get(name, ()), *map(float, values))
-        return {**columns, **self.inputs}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.released_layouts import (
     write_csv,
     write_dialogues,
@@ -14,7 +15,7 @@ from support.released_layouts import (
     write_stories,
 )
 
-from harness.analysis.published import Inputs, answers, datasets, ishate, printed
+from harness.analysis.published import answers, datasets, ishate, printed
 from harness.errors import DataError
 from harness.stats.agreement import alpha
 
@@ -48,51 +49,34 @@ def test_dialogues_are_counted(tmp_path: Path) -> None:
     assert by_name(found, "marks_several marks_inside_a_word marks_wrong") == [1, 1, 1]
 
 
-def test_ranks_are_those_of_the_printed_columns() -> None:
-    people, other = [1.0, 2, 3, 4], [1.0, 2, 4, 3]  # rho 1 - 6 x 2 / (4 x 15) = .8
-
-    found = printed.ranking(
-        {"MOS": people, "BERTf1": people, "auto-gpt4-gt": other, "auto-gpt4": people[::-1]}
-    )
-
-    assert found["auto_gpt4_gt_spearman"] == pytest.approx(0.8)
-    assert by_name(found, "bertf1_discordant auto_gpt4_gt_discordant auto_gpt4_discordant") == [
-        0,
-        1,
-        6,
-    ]
-    assert found["auto_gpt4_permutation_p"] == pytest.approx(2 / 24)
-    assert by_name(found, "mos_rank_1 mos_rank_4 auto_gpt4_gt_rank_3 auto_gpt4_rank_1") == [
-        4,
-        1,
-        1,
-        1,
-    ]
-
-
-def test_graded_sentences_are_laid_beside_their_gold_order() -> None:
-    swapped = [0.1, 0.3, 0.2, 0.4]  # one pair of six: tau 2/3, rho 1 - 6 x 2 / 60 = .8
-    topics = {f"topic {number}": [0.1, 0.2, 0.3, 0.4] for number in range(1, 11)}
-    topics |= {"topic 1": swapped, "topic 10": [0.4, 0.3, 0.2, 0.1]}
-
-    found = printed.graded_sentences(topics)
-
-    assert by_name(found, "tau_1 rho_1 tau_2 rho_10") == pytest.approx([2 / 3, 0.8, 1, -1])
-    assert by_name(found, "tau_first rho_second") == pytest.approx([(4 + 2 / 3) / 5, 3 / 5])
-    assert by_name(found, "first_not_lowest last_not_highest first_below_last") == [1, 1, 9]
-
-
-def test_printed_numbers_become_f1_and_pairs() -> None:
-    none: Inputs = {"subtle in test": [1], "subtle, precision": [], "subtle, recall": []}
-    counts: Inputs = {
-        "implicit in test": [39],
-        "implicit, precision": [0.143],
-        "implicit, recall": [0.026],
-    }
-    found = printed.counted_f1({**none, **counts})  # 1 of 39 found, 1 of 7 right
-    assert found == {"implicit_f1_1": 2 / 46, "implicit_missed_1": 38}
-
-    assert printed.contrastive_pairs({"positive pairs": [3]}) == {"pairs": 6}
+@each(
+    ("rule", "of", "value"),
+    [
+        ("sum", [[3], [-1]], 2),
+        ("mean", [[1, 2], [6]], 3),
+        ("share", [[1], [1], [3]], 0.25),
+        ("percent", [[1], [4]], 25),
+        ("rank", [[2.0], [1.0, 2, 3, 4]], 3),
+        ("f1", [[0.5], [1.0]], 2 / 3),
+        ("f1_of_counts", [[0.143], [0.026], [39]], 2 / 46),  # 1 of 39 found, 1 of 7 right
+        ("missed", [[0.026], [39]], 38),
+        ("spearman", [[1, 2, 3, 4], [1, 2, 4, 3]], 0.8),  # 1 - 6 x 2 / (4 x 15)
+        ("discordant", [[1, 2, 3, 4], [4, 3, 2, 1]], 6),
+        ("permutation_p", [[1, 2, 3, 4], [4, 3, 2, 1]], 2 / 24),
+        ("mean_tau", [[0.1, 0.3, 0.2, 0.4], [1, 2, 3, 4]], 5 / 6),  # one pair of six: 2/3
+        ("mean_rho", [[0.1, 0.3, 0.2, 0.4]], 0.8),
+        ("first_not_lowest", [[1, 2], [2, 1]], 1),
+        ("last_not_highest", [[1, 2], [2, 1]], 1),
+        ("first_below_last", [[1, 2], [2, 1]], 1),
+        ("williams_t", [[0.5, 0.5, 0.1], [50]], 0),
+        ("williams_p", [[0.5, 0.5, 0.1], [50]], 1),
+        ("pearson", [[1, 2, 3, 4], [2, 1, 3, 4]], 0.8),
+    ],
+)
+def test_published_numbers_become_others_by_rules(
+    rule: str, of: list[list[float]], value: float
+) -> None:
+    assert printed.RULES[rule](*of) == pytest.approx(value)
 
 
 def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) -> None:
@@ -152,7 +136,7 @@ def test_originals_and_augmented_rows_are_counted(tmp_path: Path) -> None:
     write_split(tmp_path, "train", TRAIN)
 
     found = ishate.train(tmp_path)
-    assert by_name(found, "rows not_hateful explicit implicit subtle not_subtle") == [
+    assert by_name(found, "rows non_hateful explicit implicit subtle non_subtle") == [
         3,
         1,
         1,
@@ -161,16 +145,16 @@ def test_originals_and_augmented_rows_are_counted(tmp_path: Path) -> None:
         2,
     ]
     assert by_name(found, "from_wsf from_ihc property_irony property_black_humor") == [3, 0, 1, 0]
-    names = "implicit_wsf explicit_wsf not_hateful_wsf not_subtle_wsf"
+    names = "implicit_wsf explicit_wsf non_hateful_wsf non_subtle_wsf"
     assert by_name(found, names) == [1, 1, 1, 2]
     names = "rows_with_augmented explicit_with_augmented subtle_with_augmented"
     assert by_name(found, names) == [5, 1, 1]
-    names = "implicit_with_augmented implicit_augmented with_an_implicit_layer implicit_eda"
+    names = "implicit_with_augmented implicit_all with_an_implicit_layer implicit_eda"
     assert by_name(found, names) == [3, 2, 4, 1]
-    assert by_name(found, "subtle_aav subtle_eda subtle_augmented") == [1, 0, 1]
-    names = "implicit_task_implicit_orig implicit_task_implicit_eda implicit_task_explicit_all"
+    assert by_name(found, "subtle_aav subtle_eda subtle_all") == [1, 0, 1]
+    names = "share_a_implicit_orig share_a_implicit_eda share_a_explicit_all"
     assert by_name(found, names) == [1 / 3, 1 / 2, 1 / 5]
-    assert by_name(found, "subtle_task_subtle_orig subtle_task_not_hateful_all") == [0, 1 / 4]
+    assert by_name(found, "share_b_subtle_orig share_b_non_hateful_all") == [0, 1 / 4]
     assert found["implicit_duplicates"] == 1  # "Go away!" and "go away"
 
 
@@ -300,14 +284,3 @@ def test_a_stored_answer_that_is_no_number_is_refused(tmp_path: Path, cell: str)
 
     with pytest.raises(DataError, match=f"Correct says '{cell}'"):
         answers.people(tmp_path)
-
-
-def test_one_sided_and_two_sided_williams_are_of_their_own_inputs() -> None:
-    vectors = {"gold": [1.0, 2, 3, 4], "first_metric": [1.0, 2, 3, 5]}
-    vectors |= {"second_metric": [2.0, 1, 3, 4], "correlations": [0.5, 0.5, 0.1], "n": [50]}
-
-    found = printed.williams(vectors)
-
-    assert by_name(found, "t_of_correlations p_of_correlations") == pytest.approx([0, 1])
-    assert found["second_r"] == pytest.approx(0.8)
-    assert 0 < (found["one_sided_p"] or 0) < 0.5

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from support.released_layouts import write_dialogues
 
-from harness.analysis.verify import DIFFERS, KNOWN, LOST, NO_DATA, OK, verify
+from harness.analysis.verify import DIFFERS, KNOWN, NO_DATA, OK, TARGET, verify
 from harness.errors import SpecError
 from harness.specs.data import GoldenSpec
 from harness.specs.schema import load_spec
 from harness.storage.frames import Row, records
 
 CELL = {"table": "t", "cell": "c", "recompute": "emphasized_talk", "value": "items", "published": 3}
+RULE = {"recompute": "none", "value": None, "rule": "sum", "of": ["*half"]}
 NAMED = {"known_difference": "counted otherwise", "found": 3}
 
 
@@ -53,18 +54,28 @@ def test_a_cell_is_judged_by_its_last_digit_and_by_what_is_known(
 
 
 def test_half_a_unit_away_still_rounds_to_the_printed_number() -> None:
-    cell = {"recompute": "tie_calibration", "value": "with_ties_accuracy", "published": "0.50"}
-    inputs = {"metric": [1, 2], "without_ties": [1, 2], "with_ties": [1, 2]}
+    cell = {**RULE, "published": "0.50", "tolerance": 0.5}
 
-    found = only({**cell, "tolerance": 0.5}, None, inputs=inputs)
+    found = only(cell, None, inputs={"half": [1, 2], "other half": [-2]})
 
-    assert (found.recomputed, found.status) == (1.0, OK)
+    assert (found.recomputed, found.status, found.by) == (1.0, OK, "figures")
+
+
+def test_a_rule_serves_where_files_are_not_at_hand(tmp_path: Path) -> None:
+    cell = {"rule": "sum", "of": ["n", "-m"]}
+    write_dialogues(tmp_path)
+    inputs = {"n": [5], "m": [1]}
+
+    of_rule, of_file = (only(cell, folder, inputs=inputs) for folder in (None, tmp_path))
+
+    assert (of_rule.recomputed, of_rule.status, of_rule.by) == (4, DIFFERS, "figures")
+    assert (of_file.recomputed, of_file.status, of_file.by) == (3, OK, "files")
 
 
 def test_what_nobody_can_recompute_says_why() -> None:
     found = only({"recompute": "none", "value": None, "reason": "not released"}, None)
 
-    assert (found.status, found.reason) == (LOST, "not released")
+    assert (found.status, found.reason) == (TARGET, "not released")
     assert found.recomputed is None
 
 
@@ -97,7 +108,8 @@ def test_a_file_tampered_with_differs(tmp_path: Path, tamper: Callable[[Path], N
     [
         ({"recompute": "emphasised_talk"}, "did you mean emphasized_talk"),
         ({"value": "item"}, "did you mean items"),
-        ({"recompute": "williams", "value": "first_r"}, "needs an input 'correlations'"),
+        ({**RULE, "rule": "sums"}, "did you mean sum"),
+        (RULE, "no cell or input '[*]half'"),
     ],
 )
 def test_an_unknown_name_is_the_user_s(tmp_path: Path, cell: dict[str, Any], named: str) -> None:

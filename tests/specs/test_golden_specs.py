@@ -40,6 +40,7 @@ def test_a_number_is_given_as_it_is_printed(published: object) -> None:
         ({"recompute": "none"}, "`reason`"),
         ({"recompute": "none", "value": None}, "`reason`"),
         ({"reason": "lost"}, "`recompute` and `value`"),
+        ({"rule": "sum"}, "`rule` and `of` go together"),
         ({"known_difference": "why"}, "go together"),
         ({"found": 4}, "go together"),
     ],
@@ -49,27 +50,30 @@ def test_a_cell_has_a_value_to_compare_or_a_reason(change: dict[str, Any], named
         golden(cells=[{**CELL, **change}])
 
 
-def test_a_printed_table_is_inputs_and_cells_that_nobody_can_recompute() -> None:
-    table = {"table": "T", "reason": "lost", "rows": ["a", "b"], "columns": {"x": ["0.10", 2]}}
+TABLE: dict[str, Any] = {"table": "T", "rows": ["a", "b c"], "columns": {"x": ["0.10", 2]}}
 
-    spec = golden(printed=[table], inputs={"n": [7]})
 
-    assert spec.numbers == {"x": (0.1, 2.0), "n": (7.0,)}
-    assert [(c.cell, c.published, c.reason) for c in spec.all_cells] == [
-        ("a, x", "0.10", "lost"),
-        ("b, x", 2, "lost"),
+def test_a_printed_table_has_a_cell_a_number_and_ways_in_the_words_of_its_names() -> None:
+    ways = {"x": {"recompute": "r_{part}", "value": "{row}_{column}"}, "*": {"reason": "lost"}}
+    columns = {**TABLE["columns"], "z": [3, 4]}
+
+    spec = golden(printed=[{**TABLE, "part": "P", "columns": columns, "ways": ways}])
+
+    found = [(c.cell, c.published, c.recompute, c.value, c.reason) for c in spec.all_cells]
+    assert found[:2] == [
+        ("a, x, P", "0.10", "r_p", "a_x", None),
+        ("b c, x, P", 2, "r_p", "b_c_x", None),
     ]
+    assert found[2] == ("a, z, P", 3, "none", None, "lost")
 
 
-def test_a_table_that_goes_on_continues_its_columns() -> None:
-    first = {"table": "T1", "reason": "lost", "rows": ["a"], "columns": {"x": [1], "y": [2]}}
-    second = {"table": "T2", "reason": "lost", "rows": ["b", "c"], "columns": {"x": [3, 4]}}
+def test_a_cell_has_a_name_of_its_own() -> None:
+    table = {**TABLE, "ways": {"*": {"reason": "lost"}}}
 
-    assert golden(printed=[first, second]).numbers == {"x": (1.0, 3.0, 4.0), "y": (2.0,)}
+    with pytest.raises(SpecError, match="cell 'a, x' is given twice"):
+        golden(printed=[table, table])
 
 
 def test_a_column_has_a_value_for_each_row() -> None:
-    table = {"table": "T", "reason": "lost", "rows": ["a", "b"], "columns": {"x": [1]}}
-
     with pytest.raises(SpecError, match="2 rows, and other numbers of values"):
-        golden(printed=[table])
+        golden(printed=[{**TABLE, "columns": {"x": [1]}, "ways": {}}])

@@ -1,9 +1,9 @@
-"""Published numbers, recomputed: from released data, stored answers or other printed numbers."""
+"""Published numbers, recomputed: from released data, stored answers or other published ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -14,16 +14,15 @@ from harness.storage.tables import read_rows, read_text
 
 _T = TypeVar("_T")
 Values = Mapping[str, float | None]
-Inputs = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """`compute` takes the folder of a source with its files; without one, the printed inputs."""
+    """`compute` takes the folder of a source, which must have the files."""
 
-    compute: Callable[[Any], Values]
-    source: str = ""
-    files: tuple[str, ...] = ()
+    compute: Callable[[Path], Values]
+    source: str
+    files: tuple[str, ...]
 
 
 def read_json(path: Path, kind: type[_T]) -> _T:

@@ -186,8 +186,17 @@ def ludwig(folder: Path) -> Values:
     }
 
 
+IMPLICATURES = ("dev_conversational_implicatures.csv", "test_conversational_implicatures.csv")
+
+
+def implicatures(folder: Path) -> Values:
+    """The implicatures of both parts."""
+    return {"rows": len(read_csvs(folder, IMPLICATURES, ["Implicature"]))}
+
+
 RECOMPUTATIONS = {
     "emphasized_talk": Recomputation(emphasized_talk, "emphasized_talk", TALK_FILES),
     "intent_resolution": Recomputation(intent_resolution, "intent_resolution", POPE_FILES),
     "ludwig": Recomputation(ludwig, "ludwig", LUDWIG_FILES),
+    "ludwig_implicatures": Recomputation(implicatures, "ludwig", IMPLICATURES),
 }

@@ -20,11 +20,11 @@ PROPERTIES = (
     *("Metaphor", "Sarcasm", "Fallacy", "Euphemism", "Circumlocution", "Metonymy", "Synecdoche"),
 )
 _LABELS = {
-    "not_hateful": ("hateful_layer", "Non-HS"),
+    "non_hateful": ("hateful_layer", "Non-HS"),
     "explicit": ("implicit_layer", _EXPLICIT),
     "implicit": ("implicit_layer", _IMPLICIT),
     "subtle": ("subtlety_layer", _SUBTLE),
-    "not_subtle": ("subtlety_layer", "Non-Subtle"),
+    "non_subtle": ("subtlety_layer", "Non-Subtle"),
 }
 
 
@@ -61,19 +61,19 @@ def train(folder: Path) -> Values:
     values = {**_by_layer(_originals(rows)), "rows_with_augmented": len(rows)}
     values["explicit_with_augmented"] = explicit
     values["with_an_implicit_layer"] = explicit + len(implicit)
-    classes = ("implicit", "explicit", implicit), ("subtle", "not_subtle", subtle)
-    for name, other, own in classes:
+    classes = ("a", "implicit", "explicit", implicit), ("b", "subtle", "non_subtle", subtle)
+    for task, name, other, own in classes:
         made = own["aug_method"].value_counts().reindex([_ORIGINAL, *METHODS], fill_value=0)
-        values |= {f"{name}_{method}": int(made[method]) for method in METHODS}
-        values[f"{name}_with_augmented"] = int(made.sum())
-        values[f"{name}_augmented"] = int(made.sum() - made[_ORIGINAL])
-        counts = {label: values[label] or 0.0 for label in ("not_hateful", other, name)}
+        added = {method: int(made[method]) for method in METHODS}
+        added["all"] = sum(added.values())
+        values |= {f"{name}_{method}": count for method, count in added.items()}
+        values |= {f"{name}_orig": int(made[_ORIGINAL]), f"{name}_with_augmented": int(made.sum())}
+        counts = {label: values[label] or 0.0 for label in ("non_hateful", other, name)}
         # The shares of a task's labels among originals, with the rows of one method, and of all.
-        added = {_ORIGINAL: 0, **{method: int(made[method]) for method in METHODS}}
-        for method, count in (added | {"all": sum(added.values())}).items():
+        for method, count in {_ORIGINAL: 0, **added}.items():
             now = counts | {name: counts[name] + count}
             total = max(1.0, sum(now.values()))
-            values |= {f"{name}_task_{n}_{method}": one / total for n, one in now.items()}
+            values |= {f"share_{task}_{n}_{method}": one / total for n, one in now.items()}
     return values | {"implicit_duplicates": len(implicit) - _texts(implicit).nunique()}
 
 
