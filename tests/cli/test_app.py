@@ -19,6 +19,7 @@ from harness.cli.app import outcome
 from harness.errors import DataError
 
 HEAVY = ("torch", "transformers", "aiohttp", "pandas", "scipy", "numpy", "pooch", "matplotlib")
+QUIZ = ("--task", "quiz")
 PYTHON = (sys.executable, "-W", "error", "-m", "harness")
 
 
@@ -115,6 +116,23 @@ def test_one_command_runs_several_models_on_several_tasks(toy: Toy, capsys: Line
         (["--executor", "dask"], ["--executor 'dask': give local or ray"]),
         (["--ray-address", "h:1"], ["--ray-address h:1: is for --executor ray; add that"]),
         (["--ray-workers", "2"], ["--ray-workers 2: is for --executor ray; add that"]),
+        *((["--tag", tag], ["--tag"]) for tag in ("last", "a/b", "two words", "@x", "../up", "")),
+        *(
+            (["--shard", text], ["give i/N, i from 1 to N, as in 2/4"])
+            for text in ("0/3", "4/3", "3", "1/0", "-1/2", "1/2/3", "one/two", "1/9999999")
+        ),
+        (["--shard", "1/2", "--batch"], ["not with --batch or --dry-run"]),
+        (["--shard", "1/2", "--dry-run"], ["not with --batch or --dry-run"]),
+        (["--judge", "gold"], ["judge gold cannot read", "texts", "near"]),
+        (["--answers", "written"], ["--answers written is for tasks with choices"]),
+        ([*QUIZ, "--model", "alpha", "--answers", "logprob"], ["alpha cannot give", "--answers"]),
+        ([*QUIZ, "--answers", "loud"], ["--answers 'loud'", "logprob, top_logprobs or written"]),
+        ([*QUIZ, "--judge", "near"], ["judge near cannot read", "which are choices", "gold"]),
+        (
+            [*QUIZ, "--variant", "hinted", "--limit", "1", "--seed", "1"],
+            ["variant hinted: none of the 1 samples", "hint"],
+        ),
+        ([*QUIZ, "--model", "literal"], ["'literal' is not defined", "known: first, oracle"]),
     ],
 )
 def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
@@ -129,6 +147,7 @@ def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
     assert out == ""
     assert [fact for fact in facts if fact not in err] == []
     assert "Traceback" not in err
+    assert not [path for path in toy.results.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(
@@ -147,16 +166,38 @@ def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
         (["plot", "curves"], ["harness: no figure 'curves'; did you mean curve"]),
         (["drift", "abc", "no.csv"], ["drift: no file no.csv; name two tables"]),
         (["leaderboard", "--results", "/nowhere"], ["no runs below /nowhere/runs"]),
+        (["report", "--results", "."], ["no runs below"]),
+        (["check", "judge", "minilm-cosin"], ["did you mean minilm-cosine"]),
+        (["check", "judge", "minilm-cosine", "--task", "topical_chat"], ["has no reference"]),
+        (["check", "judge", "gold", "--task", "topical_chat"], ["no task has answers for it"]),
+        (["check", "model", "oracle"], ["is a control"]),
+        (["rnu"], ["No such command 'rnu'; did you mean run"]),
+        (["data", "fetchh"], ["No such command 'data fetchh'; did you mean fetch"]),
+        (["gate", "a", "b"], ["No such command 'gate'; did you mean compare --gate?"]),
+        (["schema", "task"], ["No such command 'schema'; did you mean show schema?"]),
+        (["plot", "impscore-99", "-o", "a.svg"], ["no figure 'impscore-99'"]),
+        (["plot", "forest"], ["-o: name the file to write"]),
+        (["plot", "forest", "-o", "a.gif"], ["-o: the ending '.gif': give .pdf, .svg or .png"]),
+        (["plot", "forest", "-o", "a.svg"], ["no run below"]),
+        (["plot", "impscore-5", "-o", "a.svg"], ["name one or more files"]),
+        (["plot", "impscore-5", "none.csv", "-o", "a.svg"], ["none.csv: no such file"]),
+        (["impscore", "probe", "a.json", "-o", "out.doc"], ["give a name that ends in .csv"]),
+        (["verify", "--paper", "emphasised_talk"], ["did you mean emphasized_talk"]),
+        (["verify", "--data", "nowhere"], ["data folder nowhere: no such folder"]),
+        (["verify", "--data", "."], ["name the folder that holds them"]),
     ],
 )
 def test_a_mistake_in_any_command_is_one_message_with_the_remedy(
-    capsys: Lines, arguments: list[str], facts: list[str]
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: Lines, arguments: list[str], facts: list[str]
 ) -> None:
+    monkeypatch.chdir(toy.folder)
+
     assert main(arguments) == 2
 
     out, err = capsys.readouterr()
     assert out == ""
     assert [fact for fact in facts if fact not in err] == []
+    assert err.count("\n") == (4 if err.startswith("Usage: ") else 1)
 
 
 BASE = ("prompts/toy/base.user.j2", "{{ story }}")

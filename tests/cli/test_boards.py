@@ -79,6 +79,8 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
     [
         (("--judge", "nera"), "no run has a judge 'nera'; did you mean near"),
         (("--variant", "base,thing"), "no run has a variant 'thing'; did you mean think"),
+        (("--task", "ishate_implicit"), "no run has a task 'ishate_implicit'"),
+        (("--task", "toyy"), "did you mean toy?"),
     ],
 )
 def test_what_none_has_is_told(

@@ -245,15 +245,6 @@ def test_the_sums_are_those_of_the_usual_tool(judged: Path) -> None:
     assert all(hashlib.sha256((judged / n).read_bytes()).hexdigest() == lines[n] for n in lines)
 
 
-def test_a_board_of_a_task_without_runs_says_that(toy: Toy, judged: Path, capsys: Lines) -> None:
-    words = ["leaderboard", "--results", str(toy.results), "--task"]
-
-    assert main([*words, "ishate_implicit"]) == 2
-    assert "no run has a task 'ishate_implicit'" in capsys.readouterr().err
-    assert main([*words, "toyy"]) == 2
-    assert "did you mean toy?" in capsys.readouterr().err
-
-
 def test_a_text_in_place_of_ratings_is_told_shortly(toy: Toy, judged: Path, capsys: Lines) -> None:
     path = toy.folder / "README.md"
     path.write_text("# Pragmatics\n\nA text, and more.\n", "utf-8")

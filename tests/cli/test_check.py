@@ -45,20 +45,6 @@ def test_a_hosted_model_is_asked_with_yes_alone(toy: Toy, capsys: Lines) -> None
     assert "not asked: it would call http://127.0.0.1:9/v1; add --yes" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fact"),
-    [
-        (("judge", "minilm-cosin"), "did you mean minilm-cosine"),
-        (("judge", "minilm-cosine", "--task", "topical_chat"), "has no reference"),
-        (("judge", "gold", "--task", "topical_chat"), "no task has answers for it"),
-        (("model", "oracle"), "is a control"),
-    ],
-)
-def test_what_cannot_be_tried_is_told(arguments: Sequence[str], fact: str, capsys: Lines) -> None:
-    assert main(["check", *arguments]) == 2
-    assert fact in capsys.readouterr().err
-
-
 @dataclass
 class Odd:
     """A judge of one question, with a fault where one is wanted."""

@@ -84,37 +84,6 @@ def test_answers_had_in_different_ways_are_never_ranked_together(toy: Toy) -> No
     assert len({row.signature.split("|")[0] for row in whole}) == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "facts"),
-    [
-        (["--model", "alpha", "--answers", "logprob"], ["alpha cannot give", "--answers"]),
-        (["--answers", "loud"], ["--answers 'loud'", "logprob, top_logprobs or written"]),
-        (["--judge", "near"], ["judge near cannot read", "which are choices", "gold"]),
-        (["--task", "toy", "--judge", "gold"], ["judge gold cannot read", "texts", "near"]),
-        (
-            ["--task", "toy", "--answers", "written"],
-            ["--answers written is for tasks with choices"],
-        ),
-        (
-            ["--variant", "hinted", "--limit", "1", "--seed", "1"],
-            ["variant hinted: none of the 1 samples", "hint"],
-        ),
-        (["--model", "literal"], ["control 'literal' is not defined", "known: first, oracle"]),
-    ],
-)
-def test_what_cannot_be_answered_or_judged_is_one_message_with_the_remedy(
-    toy: Toy, arguments: list[str], facts: list[str], capsys: Lines
-) -> None:
-    base = {"--task": "quiz", "--model": "oracle"}
-    given = [word for pair in base.items() if pair[0] not in arguments for word in pair]
-
-    assert toy.main("run", *given, *arguments) == 2
-
-    err = capsys.readouterr().err
-    assert [fact for fact in facts if fact not in err] == []
-    assert not toy.results.exists()
-
-
 def test_a_model_without_log_probabilities_is_refused_before_any_call_and_may_write_its_choices(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:

@@ -69,23 +69,6 @@ def test_a_cluster_is_in_one_shard_of_each_split_and_its_samples_stay_together()
         assert len({one[0] for one in found}) == count
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        *(
-            ((text,), "give i/N, i from 1 to N, as in 2/4")
-            for text in ("0/3", "4/3", "3", "1/0", "-1/2", "1/2/3", "one/two", "1/9999999")
-        ),
-        (("1/2", "--batch"), "not with --batch or --dry-run"),
-        (("1/2", "--dry-run"), "not with --batch or --dry-run"),
-    ],
-)
-def test_a_wrong_shard_is_told(toy: Toy, words: tuple[str, ...], told: str, capsys: Lines) -> None:
-    assert toy.run("--shard", *words) == 2
-
-    assert told in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("count", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7))])
 def test_shards_in_any_order_equal_one_run(toy: Toy, stub: StubServer, count: int) -> None:
     assert toy.run(*JUDGED, model="alpha") == 0

@@ -93,21 +93,6 @@ def test_there_are_26_commands_in_groups(capsys: Lines) -> None:
     assert re.findall(r"(?m)^(\S.*):$", whole)[:2] == ["Measure", "See"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["rnu"], "No such command 'rnu'; did you mean run"),
-        (["data", "fetchh"], "No such command 'data fetchh'; did you mean fetch"),
-        (["gate", "a", "b"], "No such command 'gate'; did you mean compare --gate?"),
-        (["schema", "task"], "No such command 'schema'; did you mean show schema?"),
-    ],
-)
-def test_a_mistyped_command_is_a_mistake(words: list[str], said: str, capsys: Lines) -> None:
-    assert main(words) == ExitCode.USER_MISTAKE
-
-    assert said in capsys.readouterr().err
-
-
 def test_an_old_command_says_its_new_name(capsys: Lines) -> None:
     for words in (name.split() for name in OF_0_1.split(",")):
         name, rest = command_of(words)

@@ -92,21 +92,16 @@ def test_what_is_said_of_data_is_said_once_for_several_models(toy: Toy, capsys: 
     assert capsys.readouterr().err.count("1 of 41 rows left out: no text") == 1
 
 
-def test_the_scorer_stands_in_every_signature_and_by_every_sample(toy: Toy, scorer: str) -> None:
-    run(toy, scorer)
-
-    assert all(
-        re.search(r"\|data:sample:\w{8}\+random@\w{8},all\|", r.signature) for r in scores(toy)
-    )
-    [folder] = toy.runs()
-    assert all("implicitness" in r.sample.references for r in RunFolder(folder).read_rows())
-
-
-def test_another_scorer_asks_nothing_again(toy: Toy, scorer: str) -> None:
+def test_the_scorer_is_in_signatures_and_samples_and_another_asks_nothing_again(
+    toy: Toy, scorer: str
+) -> None:
     run(toy, scorer, model="random")
 
+    named = r"\|data:sample:\w{8}\+random@\w{8},all\|"
+    assert all(re.search(named, row.signature) for row in scores(toy))
+    [folder] = toy.runs()
+    assert all("implicitness" in r.sample.references for r in RunFolder(folder).read_rows())
     assert run(toy, "none", "--offline", model="random") == 0
-
     assert len(toy.runs()) == 2
     groups = [{r.score.group for r in scores(toy, place)} for place in (0, 1)]
     assert sorted(any("[" in group for group in part) for part in groups) == [False, True]

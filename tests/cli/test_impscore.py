@@ -94,6 +94,7 @@ def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], ho
 
 
 def test_a_column_of_mixed_types_is_flagged_row_by_row(home: Toy, capfd: Lines) -> None:
+    out = home.folder / "out.csv"
     assert impscore(home, "score", "mixed.jsonl", "--json") == 1
 
     found = json.loads(capfd.readouterr().out)
@@ -101,14 +102,8 @@ def test_a_column_of_mixed_types_is_flagged_row_by_row(home: Toy, capfd: Lines) 
     assert found["summary"]["missing"] == {"absent": 1, "not_text": 1}
     assert (found["summary"]["cut"], found["summary"]["thin"]) == (0, 1)
     assert found["summary"]["scorer"] == SIGNATURE
-
-
-def test_json_with_a_file_prints_the_summary_alone(home: Toy, capfd: Lines) -> None:
-    out = home.folder / "out.csv"
-
     impscore(home, "score", "mixed.jsonl", "--json", "-o", str(out))
-
-    assert json.loads(capfd.readouterr().out)["rows"] is None
+    assert json.loads(capfd.readouterr().out)["rows"] is None, "with a file: the summary alone"
     assert cells(out.read_text("utf-8"), "implicitness_flag") == ["thin", "not_text", "absent"]
 
 

@@ -34,10 +34,12 @@ def call(home: Path, command: str, *more: str) -> int:
     return main(["impscore", command, str(home / "pairs.jsonl"), *options, *more])
 
 
-def test_a_trained_head_scores(home: Path, capsys: Lines) -> None:
-    assert call(home, "train") == 0
+def test_a_trained_head_is_told_as_json_and_scores(home: Path, capsys: Lines) -> None:
+    assert call(home, "train", "--json") == 0
 
     head = home / "out" / "small.json"
+    told = json.loads(capsys.readouterr().out)
+    assert (told["metrics"]["test words"], Path(told["head"])) == (1, head)
     texts = home / "texts.txt"
     texts.write_text("one wonders\nI demand\n", "utf-8")
     assert main(["impscore", "score", str(texts), "--scorer", str(head), "--json"]) == 0
@@ -59,14 +61,6 @@ def test_the_same_command_writes_the_same_bytes_with_stored_vectors_and_without(
     assert written[0] == written[1] == written[2]
     assert stored[0]
     assert stored[0] == stored[1]
-
-
-def test_a_summary_can_be_had_as_json(home: Path, capsys: Lines) -> None:
-    call(home, "train", "--json")
-
-    told = json.loads(capsys.readouterr().out)
-    assert told["metrics"]["test words"] == 1
-    assert Path(told["head"]) == home / "out" / "small.json"
 
 
 @pytest.mark.slow

@@ -46,31 +46,22 @@ def overall(toy: Toy) -> dict[str, ScoreRow]:
     }
 
 
-def test_a_run_tells_what_answers_and_judge_cost(toy: Toy, stub: StubServer, capsys: Lines) -> None:
+def test_a_run_its_json_and_its_rows_tell_what_answers_and_judge_cost(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
     toy.run(*JUDGED, model="alpha")
 
     answers, replies = sum(stored(toy, "alpha")), sum(stored(toy, "umpire"))
-    told = (
-        f"cost: {usd(answers + replies)} USD: answers {usd(answers)}, judge choice {usd(replies)}"
-    )
+    both = usd(answers + replies)
+    told = f"cost: {both} USD: answers {usd(answers)}, judge choice {usd(replies)}"
     assert told in capsys.readouterr().out
-
-
-def test_a_row_costs_its_answers_and_what_its_own_judge_asked(toy: Toy, stub: StubServer) -> None:
-    toy.run(*JUDGED, model="alpha")
-
-    answers, replies = sum(stored(toy, "alpha")), sum(stored(toy, "umpire"))
     found = {judge: row.cost_usd for judge, row in overall(toy).items()}
     assert found == pytest.approx({"near": answers, "choice": answers + replies})
-
-
-def test_json_and_run_json_tell_the_same(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.run(*JUDGED, "--json", model="alpha")
-
     costs = json.loads(capsys.readouterr().out)["costs"]
     assert costs == json.loads((toy.runs()[0] / "run.json").read_text())["costs"]
     assert costs["answers"]["calls"] == ANSWERS
-    assert costs["answers"]["cost_usd"] == pytest.approx(sum(stored(toy, "alpha")))
+    assert costs["answers"]["cost_usd"] == pytest.approx(answers)
 
 
 def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
@@ -111,14 +102,19 @@ def test_a_run_stopped_by_its_budget_and_resumed_ends_in_the_bytes_of_one_that_w
     assert toy.bytes() == resumed
 
 
-def test_a_budget_counts_what_judges_were_told_before_new_answers(
-    toy: Toy, stub: StubServer
+def test_a_budget_counts_what_judges_were_told_dry_and_before_the_first_new_answer(
+    toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:
     toy.run(*JUDGED, model="alpha")
-    spent = sum(stored(toy, "alpha")) + sum(stored(toy, "umpire"))
-    requests = stub.stats()["requests"]
+    replies = sum(stored(toy, "umpire"))
+    spent, requests = sum(stored(toy, "alpha")) + replies, stub.stats()["requests"]
+    told = f"stored calls have cost {usd(spent)} USD, and the others cost at most 0: within"
     wider = ("--variant", "base,think", *JUDGED[2:])
 
+    toy.run(*JUDGED, "--dry-run", "--budget", "1", model="alpha")
+    assert told in capsys.readouterr().out
+    toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--dry-run", "--budget", "1")
+    assert f"{usd(replies)} USD, and the others" in capsys.readouterr().out
     assert toy.run(*wider, "--budget", str(spent), model="alpha") == 130
     assert stub.stats()["requests"] == requests
 
@@ -308,17 +304,6 @@ def test_a_dry_run_says_whether_a_budget_holds(
 
     assert toy.run(*run, model="alpha") == 0
     assert told in capsys.readouterr().out
-
-
-def test_a_dry_run_counts_what_was_paid_already(toy: Toy, stub: StubServer, capsys: Lines) -> None:
-    toy.run(*JUDGED, model="alpha")
-    spent = sum(stored(toy, "alpha")) + sum(stored(toy, "umpire"))
-    told = f"stored calls have cost {usd(spent)} USD, and the others cost at most 0: within"
-
-    toy.run(*JUDGED, "--dry-run", "--budget", "1", model="alpha")
-    assert told in capsys.readouterr().out
-    toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--dry-run", "--budget", "1")
-    assert f"{usd(sum(stored(toy, 'umpire')))} USD, and the others" in capsys.readouterr().out
 
 
 @each(

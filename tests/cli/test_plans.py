@@ -49,7 +49,9 @@ def cost(toy: Toy) -> float:
     return sum(line["response"]["usage"].get("cost_usd") or 0.0 for line in lines)
 
 
-def test_a_plan_runs_every_model_on_every_task_and_ranks_them_all(toy: Toy, capsys: Lines) -> None:
+def test_a_plan_runs_every_model_on_every_task_ranks_all_and_repeated_asks_nothing(
+    toy: Toy, capsys: Lines
+) -> None:
     assert plan(toy) == 0
 
     # `literal` is no control of quiz, which has a run for each seed
@@ -62,6 +64,15 @@ def test_a_plan_runs_every_model_on_every_task_and_ranks_them_all(toy: Toy, caps
     board = (toy.results / "plans/night/leaderboard.csv").read_text("utf-8")
     assert {line.split(",")[0] for line in board.splitlines()[1:]} == {"toy", "quiz"}
     assert "<html" in (toy.results / "plans/night/report.html").read_text("utf-8")
+    before = toy.bytes()
+    stamps = {path: path.stat().st_mtime_ns for path in toy.results.glob("runs/**/*.*")}
+    assert (plan(toy), capsys.readouterr().out) == (0, out)
+    assert toy.bytes() == before
+    assert {p: p.stat().st_mtime_ns for p in toy.results.glob("runs/**/*.*")} == stamps
+    assert plan(toy, "--dry-run") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"\nin all: nothing to ask: all \d+ calls are stored\n", out)
+    assert "US dollars" not in out
 
 
 def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(
@@ -164,22 +175,6 @@ def test_lines_of_a_plan_fit_the_columns_also_where_the_output_is_no_terminal(
     assert [line for line in lines if len(line) > 50 and " " in line.strip()] == []
     assert max(map(len, free)) > 80
     assert "\x1b" not in out + err
-
-
-def test_a_repeated_plan_says_the_same_and_has_nothing_to_ask(toy: Toy, capsys: Lines) -> None:
-    first = plan(toy), capsys.readouterr().out
-    before = toy.bytes()
-    stamps = {path: path.stat().st_mtime_ns for path in toy.results.glob("runs/**/*.*")}
-
-    second = plan(toy), capsys.readouterr().out
-
-    assert second == first
-    assert toy.bytes() == before
-    assert {p: p.stat().st_mtime_ns for p in toy.results.glob("runs/**/*.*")} == stamps
-    assert plan(toy, "--dry-run") == 0
-    out = capsys.readouterr().out
-    assert re.search(r"\nin all: nothing to ask: all \d+ calls are stored\n", out)
-    assert "US dollars" not in out
 
 
 def test_a_cell_that_fails_stops_no_other(toy: Toy, stub: StubServer, capsys: Lines) -> None:

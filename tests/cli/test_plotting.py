@@ -36,29 +36,6 @@ def test_scores_are_drawn_as_asked_and_written(toy: Toy, tmp_path: Path, capsys:
     assert "differ in variant (base, think); give --variant" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["impscore-99", "-o", "a.svg"], "no figure 'impscore-99'"),
-        (["forest"], "-o: name the file to write"),
-        (["forest", "-o", "a.gif"], "-o: the ending '.gif': give .pdf, .svg or .png"),
-        (["forest", "-o", "a.svg"], "no run below"),
-        (["impscore-5", "-o", "a.svg"], "name one or more files"),
-        (["impscore-5", "none.csv", "-o", "a.svg"], "none.csv: no such file"),
-    ],
-)
-def test_mistakes_are_told_in_one_line(
-    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    assert main(["plot", *arguments]) == 2
-
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert told in lines[0]
-
-
 @pytest.mark.parametrize("given", [["texts.csv"], ["graded.jsonl", "--ratings", "texts.csv"]])
 def test_the_data_beside_a_figure_never_replace_a_file_that_is_read(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines

@@ -50,11 +50,6 @@ def test_the_file_has_every_figure_and_json_its_columns(home: Path, capsys: Line
     assert json.loads(capsys.readouterr().out)[0].keys() == rows[0].keys()
 
 
-def test_a_file_of_another_ending_is_refused_at_once(home: Path, capsys: Lines) -> None:
-    assert main(["impscore", "probe", "random.json", "-o", "out.doc"]) == 2
-    assert "give a name that ends in .csv" in capsys.readouterr().err
-
-
 def test_profile_counts_thin_texts(home: Path) -> None:
     assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json", "-o", "out"]) == 0
 

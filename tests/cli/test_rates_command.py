@@ -181,10 +181,11 @@ def test_why_nothing_is_flagged_is_told_there_alone(mine: tuple[Toy, Path], caps
     assert "no text is flagged" not in out
 
 
-def test_python_has_the_columns_of_the_data_too(mine: tuple[Toy, Path]) -> None:
+def test_python_has_the_columns_of_the_data_too_also_where_it_was_moved(
+    mine: tuple[Toy, Path],
+) -> None:
     toy, path = mine
-    space = ph.Workspace.open(toy.home, toy.results)
-    [run] = ph.load_runs(toy.results, space)
+    [run] = ph.load_runs(toy.results, ph.Workspace.open(toy.home, toy.results))
 
     rates = run.rates(by=["source"])
     missed = run.errors("missed")
@@ -196,14 +197,8 @@ def test_python_has_the_columns_of_the_data_too(mine: tuple[Toy, Path]) -> None:
     assert missed["harness_row"].tolist()[0] == "mine.csv:3"
     with pytest.raises(ph.HarnessError, match="no such file"):
         run.errors("missed", data="absent.csv")
-
-
-def test_python_takes_the_data_that_was_moved(mine: tuple[Toy, Path]) -> None:
-    toy, path = mine
-    (folder := toy.folder / "elsewhere").mkdir()
-    path.rename(moved := folder / "mine.csv")
-    [run] = ph.load_runs(toy.results, ph.Workspace.open(toy.home, toy.results))
-
+    (toy.folder / "elsewhere").mkdir()
+    path.rename(moved := toy.folder / "elsewhere/mine.csv")
     with pytest.raises(ph.HarnessError, match="data=FILE"):
         run.rates(by=["source"])
     assert set(run.rates(by=["source"], data=moved)["group"]) == {"all", "x", "y"}

@@ -41,12 +41,6 @@ def test_no_task_is_called_unranked_if_a_recipe_of_it_is_ranked(toy: Toy, stub: 
     assert not any("No model is ranked" in line for line in lines)
 
 
-def test_report_without_runs_says_what_makes_one(tmp_path: Path, capsys: Lines) -> None:
-    assert main(["report", "--results", str(tmp_path)]) == 2
-
-    assert "no runs below" in capsys.readouterr().err
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[PageServer]:
     with PageServer(0, tmp_path, lambda: run_folders(tmp_path)) as made:

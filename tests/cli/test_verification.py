@@ -138,22 +138,6 @@ def test_without_data_what_needs_none_is_recomputed_still(toy: Toy, capsys: Line
     assert sum(cell["by"] == "figures" for cell in found) >= 200
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (("--paper", "emphasised_talk"), "did you mean emphasized_talk"),
-        (("--data", "nowhere"), "data folder nowhere: no such folder"),
-        (("--data", "."), "name the folder that holds them"),
-    ],
-)
-def test_a_wrong_name_or_a_data_folder_without_a_source_is_told_in_one_message(
-    toy: Toy, capsys: Lines, arguments: tuple[str, ...], named: str
-) -> None:
-    assert verify(toy, *arguments) == 2
-
-    assert named in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_the_released_data_gives_the_published_numbers(toy: Toy, capsys: Lines, data: Path) -> None:
     code, found = cells(toy, capsys, "--data", str(data))
