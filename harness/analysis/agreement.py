@@ -24,7 +24,7 @@ from harness.storage.frames import records
 from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
-_LEAST_RATERS, _LEAST_UNITS = 3, 30  # of the alternative annotator test
+_LEAST_RATERS = 3  # of the alternative annotator test
 
 EPSILONS = {"expert": 0.2, "skilled": 0.15, "crowd": 0.1}
 """The epsilon of the alternative annotator test by the kind of raters (Calderon et al. 2025)."""
@@ -192,15 +192,8 @@ def _correlations(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:
         if name in _OF_SYSTEMS:  # the exact p-values are there where few systems allow them
             more = {"p": correlation.permutation_p(*means, _OF_SYSTEMS[name]).value, "note": note}
         yield _row(name, found, **more)
-    # The folds' epsilons are kept while clusters are left out.
-    seed = str(analysis.settings.seed)
-    fit, epsilons, shares = correlation.cross_fitted_acc_eq(
-        analysis.human, values, panel.clusters, seed=seed
-    )
-    places, shares = agreements.document_means(shares, resamples, panel.documents)
-    mean = estimates.mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
-    epsilon = float(np.mean(epsilons)) if epsilons else None
-    found = agreements.mean_jackknife(shares, mean, places, range_="share")
+    names = {"clusters": panel.clusters, "documents": panel.documents}
+    found, epsilon = agreements.acc_eq(analysis.human, values, resamples, **names)
     yield _row("acc_eq", found, epsilon=epsilon)
 
 
@@ -211,7 +204,6 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
         values.ravel(),
         alignment="accuracy" if settings.level == "nominal" else "rmse",
         epsilon=settings.epsilon,
-        least_units=_LEAST_UNITS,
         clusters=[name for name in panel.clusters for _ in panel.systems],
     )
     first = found[0]
@@ -224,14 +216,13 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
 _Without = Callable[[Floats, Floats, Resamples], Floats]
 
 
-def _taus_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
-    taus = correlation.document_taus(human, judge, is_zero_filled=True)
-    return agreements.means_without(taus, resamples)
-
-
 _TESTED: tuple[tuple[str, Callable[[Floats, Floats], Estimate], _Without], ...] = (
     ("difference_pearson", correlation.dataset_pearson, agreements.pearsons_without),
-    ("difference_kendall", partial(correlation.document_tau, is_zero_filled=True), _taus_without),
+    (
+        "difference_kendall",
+        partial(correlation.document_tau, is_zero_filled=True),
+        agreements.taus_without,
+    ),
 )
 _SAME_REPLIES = "no test: both read the same replies"
 

@@ -85,7 +85,9 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
         return f"{words}, on {on} (no interval: {why})"
     if is_found:
         small, large = _shown(row, sorted((abs(low), abs(high))))
-        words = _better(row, value, names, how="further above chance than" if is_above else "")
+        better, worse = names if value > 0 else names[::-1]
+        how = "further above chance" if is_above else "better" if unit else "higher"
+        words = f"{better} {'is' if unit else 'scores'} {how} than {worse}"
         lost = (row.missing_a or 0) + (row.missing_b or 0)
         worst = row.least if value > 0 else row.most
         if lost and (worst is None or worst * value <= 0):
@@ -113,13 +115,6 @@ def items_words(row: Row) -> str:
     return on if row.n == row.clusters else f"{row.n} answers of {on}"
 
 
-def _better(row: Row, value: float, names: tuple[str, str], *, how: str = "") -> str:
-    better, worse = names if value > 0 else names[::-1]
-    is_right = row.both is not None
-    how = how or ("better than" if is_right else "higher than")
-    return f"{better} {'is' if is_right else 'scores'} {how} {worse}"
-
-
 def _shown(row: Row, values: Sequence[float]) -> list[str]:
     """Points of a hundred in as few decimals as say something, or values of the judge's scale."""
     if row.both is None:
@@ -139,16 +134,15 @@ def agreement_findings(rows: Sequence[Row]) -> list[str]:
     return [raters_finding(rows), *judges, *pairs_finding(rows)]
 
 
-def raters_finding(rows: Iterable[Row]) -> str:
+def raters_finding(rows: Sequence[Row]) -> str:
     """How well the raters of a panel agree, and what r they allow a judge."""
-    own = {row.statistic: row for row in reversed(list(rows)) if row.statistic in PEOPLE}
-    alpha, equal, ceiling, most = (own.get(name) for name in PEOPLE)
-    if alpha is None or alpha.value is None:
-        return f"raters: no agreement is known: {alpha.reason if alpha else 'no rating'}"
+    alpha, equal, ceiling, most = (_known(rows).get(name) for name in PEOPLE)
+    if alpha is None:
+        why = next((row.reason for row in rows if row.statistic == PEOPLE[0]), "no rating")
+        return f"raters: no agreement is known: {why}"
     facts = [f"alpha {_with_ends(alpha)}"]
-    if equal is not None and equal.value is not None:
-        facts.append(f"two of them rate {equal.value:.0%} alike")
-    if ceiling is not None and most is not None and most.value is not None:
+    facts += [f"two of them rate {equal.value:.0%} alike"] if equal else []
+    if ceiling and most:
         facts.append(
             f"their means have a reliability of {ceiling.value:.2f}, so that a judge without "
             f"errors would reach r {most.value:.2f}"
@@ -156,23 +150,26 @@ def raters_finding(rows: Iterable[Row]) -> str:
     return f"raters: {'; '.join(facts)}"
 
 
-def judge_finding(judge: str, rows: Iterable[Row]) -> str:
+def judge_finding(judge: str, rows: Sequence[Row]) -> str:
     """How well one judge agrees with the raters."""
-    own = {row.statistic: row for row in rows}
-    r, most = own.get("pearson_dataset"), own.get("attainable_r")
-    if r is None or r.value is None:
-        return f"{judge}: no correlation with the raters: {r.reason if r else 'no verdict'}"
-    of = f" of {most.value:.2f} attainable" if most is not None and most.value is not None else ""
+    known = _known(rows)
+    if (r := known.get("pearson_dataset")) is None:
+        why = next((row.reason for row in rows if row.statistic == "pearson_dataset"), "no verdict")
+        return f"{judge}: no correlation with the raters: {why}"
+    most, among = known.get("attainable_r"), known.get("agreement_pairwise_raters")
+    of = f" of {most.value:.2f} attainable" if most else ""
     facts = [f"r {_with_ends(r)}{of}, on {r.n} cells"]
-    equal, among = own.get("agreement_pairwise_judge"), own.get("agreement_pairwise_raters")
-    if equal is not None and equal.value is not None:
-        has_pair = among is not None and among.value is not None
-        fact = f"rates {equal.value:.0%} as a rater does"
-        facts.append(f"{fact} (two raters: {among.value:.0%})" if has_pair and among else fact)
-    wins, losses = own.get("annotator_winning_rate"), own.get("annotator_losing_rate")
-    if wins is not None and wins.value is not None and losses is not None:
-        facts.append(_replacing(wins, losses))
+    if equal := known.get("agreement_pairwise_judge"):
+        two = f" (two raters: {among.value:.0%})" if among else ""
+        facts.append(f"rates {equal.value:.0%} as a rater does{two}")
+    if wins := known.get("annotator_winning_rate"):
+        facts.append(_replacing(wins, known["annotator_losing_rate"]))
     return f"{judge}: {'; '.join(facts)}"
+
+
+def _known(rows: Iterable[Row]) -> dict[str, Row]:
+    """The rows of one judge that have a value, by their statistic."""
+    return {row.statistic: row for row in rows if row.value is not None}
 
 
 def _replacing(wins: Row, losses: Row) -> str:
@@ -189,20 +186,17 @@ def _replacing(wins: Row, losses: Row) -> str:
 def pairs_finding(rows: Iterable[Row]) -> list[str]:
     """Which judges' correlations differ significantly, and how many pairs do not."""
     tested = [row for row in rows if row.statistic == "difference_pearson" and row.p is not None]
-    found = [_different(row) for row in tested if (row.p_holm or 0.0) <= LEVEL]
-    if left := [row for row in tested if (row.p_holm or 0.0) > LEVEL]:
+    found = []
+    for row in (one for one in tested if one.p_holm <= LEVEL):
+        better, worse = row.judge.split(" vs ")[:: 1 if row.value > 0 else -1]
+        size = f"{abs(row.value):.2f} ({_p(row.p_holm)})"
+        found.append(f"{better} agrees better than {worse}: r by {size}")
+    if left := [row for row in tested if row.p_holm > LEVEL]:
         names = left[0].judge.replace(" vs ", " and ")
         pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
         p = f" (p {left[0].p:.2f})".replace("0.", ".") if len(left) == 1 else ""
         found.append(f"{pair} not significantly different by r{p}")
     return found
-
-
-def _different(row: Row) -> str:
-    first, _, second = row.judge.partition(" vs ")
-    better, worse = (first, second) if (row.value or 0.0) > 0 else (second, first)
-    p = row.p_holm if row.p_holm is not None else row.p
-    return f"{better} agrees better than {worse}: r by {abs(row.value or 0.0):.2f} ({_p(p or 0.0)})"
 
 
 def _with_ends(row: Row) -> str:

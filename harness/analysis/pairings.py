@@ -1,6 +1,6 @@
 """Stored runs to views (one judge's score of each sample), and these to pairings of two."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -309,9 +309,7 @@ def _of_one_task(runs: _Runs, judges: Judges) -> Pairings:
     common, unmatched, more = _common(runs)
     pairings: list[Pairing] = []
     for one, other in entries:
-        of = {(view.variant, view.decoding): view for view in views(runs[1], other)}
-        own = [(view, of.get((view.variant, view.decoding))) for view in views(runs[0], one)]
-        pairs = [(view, same) for view, same in own if same is not None]
+        pairs = _alike(views(runs[0], one), views(runs[1], other))
         names = {view.snapshots[1] for pair in pairs for view in pair} - {""}
         if len(names) > 1:
             raise StoreError(
@@ -334,7 +332,7 @@ def _judges_of_both(
 ) -> tuple[list[tuple[JudgeEntry, JudgeEntry]], list[str]]:
     """The judges that have read two runs of one task by one recipe, and which have not."""
     names = (judges[0] or judges[1], judges[1] or judges[0])
-    if names[0] is not None and names[1] is not None:
+    if names[0] and names[1]:
         pairs = [(judge_named(ours, names[0]), judge_named(theirs, names[1]))]
     else:
         known = {entry.name: entry for entry in theirs.judges}
@@ -359,8 +357,8 @@ def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
     entries = responses if judge is None else [judge_named(run.file, judge)]
     seen = {entry.name: views(run, entry) for entry in entries}
     for own in seen.values():
-        for name, (first, second) in run.file.task.gaps.items():
-            yield from _paired(Kind.CONTRAST, name, _same_decoding(own, own, first, second))
+        for name, gap in run.file.task.gaps.items():
+            yield from _paired(Kind.CONTRAST, name, _alike(own, own, gap))
     others = [entry for entry in entries if entry in responses]
     for entry in (one for one in run.file.judges if one.step and others):
         # The judge most like it: one that asks the same model, then one of the same method.
@@ -370,17 +368,17 @@ def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
             for one in others
         }
         intended, answered = views(run, entry), seen[max(likeness, key=likeness.__getitem__)]
-        for variant in dict.fromkeys(view.variant for view in intended):
-            pairs = _same_decoding(intended, answered, variant, variant)
-            yield from _paired(Kind.INTENTION, Kind.INTENTION.value, pairs)
+        yield from _paired(Kind.INTENTION, Kind.INTENTION.value, _alike(intended, answered))
 
 
-def _same_decoding(
-    ours: Iterable[RunView], others: Iterable[RunView], first: str, second: str
+def _alike(
+    ours: Sequence[RunView], others: Sequence[RunView], gap: tuple[str, str] | None = None
 ) -> _Pairs:
-    theirs = {view.decoding: view for view in others if view.variant == second}
-    own = [view for view in ours if view.variant == first and view.decoding in theirs]
-    return [(view, theirs[view.decoding]) for view in own]
+    """The views of one decoding and of one variant, or of the two variants of a gap."""
+    theirs = {(view.variant, view.decoding): view for view in others}
+    of = dict([gap]) if gap else {view.variant: view.variant for view in ours}
+    keys = [(of.get(view.variant, ""), view.decoding) for view in ours]
+    return [(one, theirs[key]) for one, key in zip(ours, keys, strict=True) if key in theirs]
 
 
 def _paired(

@@ -369,6 +369,33 @@ def _alphas_without(
     return 1 - ratio(observed * (number.sum(axis=1) - 1), np.where(varies, expected, 0))
 
 
+def acc_eq(
+    human: Floats,
+    judge: Floats,
+    resamples: Resamples,
+    *,
+    clusters: Sequence[str],
+    documents: Sequence[str],
+) -> tuple[Estimate, float | None]:
+    """Cross-fitted pairwise accuracy with the jackknife's interval, and the mean epsilon, if any.
+
+    Rows of one document are averaged. The folds, by the seed of the draws, keep their epsilons
+    while clusters are left out.
+    """
+    fit, epsilons, shares = correlation.cross_fitted_acc_eq(
+        human, judge, clusters, seed=resamples.seed
+    )
+    places, shares = document_means(shares, resamples, documents)
+    mean = mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
+    found = mean_jackknife(shares, mean, places, range_="share")
+    return found, float(np.mean(epsilons)) if epsilons else None
+
+
+def taus_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
+    """The mean zero-filled tau of `document_tau`, without the documents of each cluster."""
+    return means_without(correlation.document_taus(human, judge, is_zero_filled=True), resamples)
+
+
 def pearsons_without(human: Floats, judge: Floats, resamples: Resamples) -> Floats:
     """Pearson's r over the cells without those of each cluster, NaN where a side is constant."""
     is_there = ~np.isnan(human)
