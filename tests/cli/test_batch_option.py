@@ -30,7 +30,9 @@ def sizes(stub: StubServer) -> list[int]:
 
 
 @pytest.mark.parametrize("model", ["alpha", "claude"])
-def test_batches_end_in_the_bytes_of_none(toy: Toy, stub: StubServer, model: str) -> None:
+def test_batches_end_in_the_bytes_of_none_and_are_handed_in_once(
+    toy: Toy, stub: StubServer, model: str
+) -> None:
     toy.run(model=model)
     without = toy.bytes()
     (toy.results / "calls").rename(toy.folder / "calls")
@@ -42,6 +44,10 @@ def test_batches_end_in_the_bytes_of_none(toy: Toy, stub: StubServer, model: str
     assert toy.bytes() == without
     assert stub.stats()["requests"] == asked
     assert sizes(stub) == [2 * ANSWERS, ANSWERS]
+    log = list(stub.batches.log)
+    assert toy.run("--batch", model=model) == 0
+    assert toy.run("--batch", "--offline", model=model) == 0
+    assert (toy.bytes(), stub.batches.log) == (without, log)
 
 
 def test_a_finished_run_in_batches_needs_no_server_to_name_its_model(
@@ -61,16 +67,6 @@ def test_a_finished_run_in_batches_needs_no_server_to_name_its_model(
     capsys.readouterr()
     assert toy.run("--batch", "--seed", "5", model="beta") == 2
     assert "model beta: no server at http://127.0.0.1:9/v1" in capsys.readouterr().err
-
-
-def test_a_repeated_run_hands_nothing_in_and_asks_nothing(toy: Toy, stub: StubServer) -> None:
-    toy.run("--batch", model="alpha")
-    before, log = toy.bytes(), list(stub.batches.log)
-
-    assert toy.run("--batch", model="alpha") == 0
-    assert toy.run("--batch", "--offline", model="alpha") == 0
-
-    assert (toy.bytes(), stub.batches.log) == (before, log)
 
 
 def test_a_judge_asks_in_batches_apart_from_the_model_tested(toy: Toy, stub: StubServer) -> None:

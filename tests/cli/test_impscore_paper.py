@@ -1,4 +1,4 @@
-"""What the paper on implicitness did, by commands: collect, build, rate, rank, list near copies."""
+"""What the paper on implicitness did, by commands: collect, build, train, rate, rank, list."""
 
 import csv
 import json
@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from support.each import each
 from support.impscore_heads import random_head
+from support.packages import needs
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import Lines, csv_rows
+from support.training_pairs import THINGS, about
 
 from harness.cli import main
+from harness.data.readers.samples_jsonl import read
 from harness.implicitness.pairs import read_pairs
 from harness.implicitness.scorer import save_head
 from harness.storage.tables import read_file
@@ -358,3 +361,60 @@ def test_lengths_of_pairs_are_told_by_source_in_each_form_read(graded: Path, cap
         assert main(["table", "impscore-1", "--data", f"{name}.jsonl"]) == 0
         last = capsys.readouterr().out.strip().splitlines()[-1].split()
         assert last == (["forum", "4.0", "2.0"] if name == "own" else ["talk", "3.0", "1.0"])
+
+
+@pytest.mark.parametrize(("reply", "ended"), [("You are late.", (0, 1)), ("", (1, 0))])
+def test_the_samples_made_can_be_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reply: str, ended: tuple[int, int]
+) -> None:
+    rows = [{"group": "g", "fields": {"sentence": SAID[1]}, "references": {}}]
+    source = written(tmp_path / "in.jsonl", rows)
+
+    code, made = built(tmp_path, monkeypatch, ("pairs", source), lambda _: reply)
+
+    assert (code, len(made)) == ended
+    for line in made:
+        assert read([tmp_path / "pairs.jsonl"], None)[0].references == {"explicit": (reply,)}
+        assert line["provenance"]["explicit"]["template"].startswith("build/explicit")
+
+
+@needs("torch", "safetensors")
+def test_built_pairs_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines) -> None:
+    said = [f"one wonders {about(thing, 'i', n)}" for thing in THINGS for n in range(2)]
+    rows = [{"group": "g", "fields": {"sentence": one}, "references": {}} for one in said]
+    source, recipe = written(tmp_path / "in.jsonl", rows), tmp_path / "small.yaml"
+    recipe.write_text(
+        "about: A test's.\nencoder: {kind: char-ngrams}\nsettings: {features: 4, epochs: 1}\n"
+    )
+
+    def reply(prompt: str) -> str:
+        (said,) = [line for line in prompt.splitlines() if line.startswith("one wonders")]
+        return said.replace("one wonders", "I demand")
+
+    assert built(tmp_path, monkeypatch, ("pairs", source), reply)[0] == 0
+    trained = ("-o", str(tmp_path / "heads"), "--recipe", str(recipe), "--json")
+    capsys.readouterr()
+    assert main(["impscore", "train", str(tmp_path / "pairs.jsonl"), *trained]) == 0
+
+    told = capsys.readouterr()
+    assert json.loads(told.out)["metrics"]["test pairs"] == 3  # one in ten of 32
+    assert "sentences: 64 of 64 done" in told.err
+
+
+def test_a_chain_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    intentions = {"true_intention": ["Shut it."], "literal_intention": ["It is cold."]}
+    fields = {"speaker": "Ann", "listener": "Bo", "context": "The window is open."}
+    rows = [{"group": "g", "fields": fields, "references": intentions}]
+    source, asked = written(tmp_path / "in.jsonl", rows), list[str]()
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt)
+        return "Said."
+
+    assert built(tmp_path, monkeypatch, ("chains", source), reply)[0] == 0
+
+    replies = [words for words in asked if "answers, helpfully" in words]
+    assert sorted("The window is open." in words for words in replies) == [False, True]
+    assert sorted(read([tmp_path / "chains.jsonl"], None)[0].references) == sorted(
+        [*intentions, "turn1_literal", "turn1_true", "turn2_literal", "turn2_true"]
+    )

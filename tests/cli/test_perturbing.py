@@ -54,21 +54,19 @@ def test_the_name_of_a_task_is_no_path(name: str, toy: Toy, capsys: Lines) -> No
     assert not [*toy.folder.rglob("c.*")]
 
 
-def test_a_file_in_place_of_the_new_home_is_told(toy: Toy, capsys: Lines) -> None:
-    file = toy.folder / "mine.txt"
-    file.write_text("mine", "utf-8")
-
-    assert perturb(toy, "-o", str(file), "--method", "adverbs") == 2
-    assert "mine.txt: is a file, and -o names a folder" in capsys.readouterr().err
-
-
-def test_a_constant_model_never_flips(toy: Toy, capsys: Lines) -> None:
-    assert perturb(toy, "--method", "adverbs,eda") == 0
+def test_a_constant_model_never_flips_and_a_data_folder_for_other_tasks_does_not_matter(
+    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert perturb(toy, "--method", "adverbs,eda", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["originals"] == 8
+    assert all(m["changed"] + m["unchanged"] == 8 for m in told["perturbations"])
+    monkeypatch.setenv("HARNESS_DATA", str(toy.folder))
     run(toy, "--model", "constant-yes")
 
     code, rows = report(toy, capsys)
 
-    assert code == 0
+    assert (code, rows["adverbs"]["n"]) == (0, 8)
     assert {row[name] for row in rows.values() for name in ("value", "answers")} == {0}
 
 
@@ -105,24 +103,6 @@ def test_the_same_command_writes_the_same_bytes(toy: Toy) -> None:
     assert held[0] == held[1]
 
 
-def test_a_data_folder_for_other_tasks_does_not_matter(
-    toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    perturb(toy, "--method", "adverbs")
-    monkeypatch.setenv("HARNESS_DATA", str(toy.folder))
-    run(toy, "--model", "constant-yes")
-
-    assert report(toy, capsys)[1]["adverbs"]["n"] == 8
-
-
-def test_what_each_perturbation_came_to_is_told(toy: Toy, capsys: Lines) -> None:
-    assert perturb(toy, "--method", "adverbs,group_names", "--json") == 0
-
-    told = json.loads(capsys.readouterr().out)
-    assert told["originals"] == 8
-    assert all(m["changed"] + m["unchanged"] == 8 for m in told["perturbations"])
-
-
 def test_a_model_writes_anew_and_is_asked_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("--method", "back_translation", "--model", "local-server")
     with StubServer(Script(), reply=lambda _: "The bees are out.") as stub:
@@ -143,11 +123,14 @@ def test_a_model_writes_anew_and_is_asked_once(toy: Toy, monkeypatch: pytest.Mon
         (("--field", "texts"), "no field 'texts'; did you mean text"),
         (("--as", "toy"), "there is a task 'toy' already"),
         (("--as", "hate_speech"), "there is a task 'hate_speech' already"),
+        (("-o", "mine.txt", "--method", "adverbs"), "mine.txt: is a file, and -o names a folder"),
     ],
 )
 def test_a_mistake_is_told_in_one_message(
     toy: Toy, capsys: Lines, arguments: tuple[str, ...], named: str
 ) -> None:
+    Path("mine.txt").write_text("mine", "utf-8")
+
     assert perturb(toy, *arguments) == 2
 
     assert named in capsys.readouterr().err

@@ -34,7 +34,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_plain_table_is_printed(results: Path, capsys: Lines) -> None:
+def test_a_plain_table_is_printed_and_json_has_all_numbers(results: Path, capsys: Lines) -> None:
     assert main(["table", "--results", str(results)]) == 0
 
     out = capsys.readouterr().out
@@ -43,6 +43,9 @@ def test_a_plain_table_is_printed(results: Path, capsys: Lines) -> None:
     assert "ant    0.500 [0.150, 0.850]  0.750 [0.301, 0.954]" in out
     assert "\nn = 4.\nIn brackets: 95% intervals.\n" in out
     assert "Task toy" in out
+    assert main(["table", "--json", "--results", str(results)]) == 0
+    [made] = json.loads(capsys.readouterr().out)
+    assert made["rows"][0]["cells"][1]["value"] == 0.75
 
 
 def test_a_layout_of_ones_own_is_read_by_path(results: Path, tmp_path: Path, capsys: Lines) -> None:
@@ -81,13 +84,6 @@ def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words:
 
     assert main(["table", "-o", str(out), "--results", str(results)]) == 0
     assert words in out.read_text()
-
-
-def test_json_has_all_numbers(results: Path, capsys: Lines) -> None:
-    assert main(["table", "--json", "--results", str(results)]) == 0
-
-    [made] = json.loads(capsys.readouterr().out)
-    assert made["rows"][0]["cells"][1]["value"] == 0.75
 
 
 @pytest.mark.parametrize(

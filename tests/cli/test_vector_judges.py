@@ -32,12 +32,18 @@ def values(toy: Toy, judge: str, metric: str = "accuracy") -> set[float | None]:
 
 
 @pytest.mark.parametrize(("model", "value"), [("oracle", 1.0), ("literal", 0.0)])
-def test_hosted_vectors_part_controls(far: Toy, stub: StubServer, model: str, value: float) -> None:
+def test_a_hosted_encoder_tells_the_controls_apart_and_costs_its_texts(
+    far: Toy, stub: StubServer, model: str, value: float
+) -> None:
+    far.write("configs/prices.yaml", PRICES)
     assert far.run("--judge", "far", model=model) == 0
 
     assert values(far, "far") == {value}
     # The answers of a control are its references: two texts a sample in all.
     assert stub.stats()["requests"] == 2 * SAMPLES
+    told = json.loads((far.runs()[0] / "run.json").read_text())["costs"]["judges"]["far"]
+    assert told["completion_tokens"] == 0  # which no server tells of
+    assert told["cost_usd"] == pytest.approx(told["prompt_tokens"] * 10 / 1e6)
 
 
 def test_vectors_are_asked_once_stay_out_of_the_run_and_are_read_offline_to_the_same_bytes(
@@ -71,16 +77,6 @@ def test_a_dry_run_counts_a_text_to_embed_once(far: Toy, stub: StubServer, capsy
     # Twelve answers, and both references of six samples, shared by two decodings.
     assert told == {"toy": 12, "far": 24}
     assert stub.stats()["requests"] == 0
-
-
-def test_a_vector_costs_its_text_though_there_is_no_completion(far: Toy, stub: StubServer) -> None:
-    far.write("configs/prices.yaml", PRICES)
-
-    far.run("--variant", "base", "--judge", "far", model="oracle")
-
-    told = json.loads((far.runs()[0] / "run.json").read_text())["costs"]["judges"]["far"]
-    assert told["completion_tokens"] == 0
-    assert told["cost_usd"] == pytest.approx(told["prompt_tokens"] * 10 / 1e6)
 
 
 def test_a_model_that_gives_no_vectors_is_refused_before_the_first_call(
