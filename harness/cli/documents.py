@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli import options
-from harness.cli.options import HOME, RESULTS, AsJson, Home, Results, argument, option
+from harness.cli.options import HOME, RESULTS, AsJson, Home, Results, argument, option, output
 from harness.errors import SpecError
+from harness.present.document import FORMS
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, PageServer, write_page
 from harness.present.screen import PAGE, say, show_json, show_rows, warn
 from harness.specs.layouts import LayoutSpec
-from harness.storage.files import refuse_source
 from harness.storage.find_runs import NoSuchRun, find_runs, run_folders, shown_runs
 
 
@@ -44,7 +44,7 @@ class TableChoice:
     data: list[Path] | None = option(
         "Folder of data; or files to read in place of the layout's. May be repeated.", None
     )
-    out: Path | None = option("File to write: .tex, .md, .csv or .html.", None, flags="--out -o")
+    out: Path | None = output("File to write: .tex, .md, .csv or .html.", *FORMS, default=None)
 
 
 def table(
@@ -61,10 +61,8 @@ def table(
       harness table intent-phenomena -o phenomena.tex
     """
     from harness.analysis.tables.build import TableInput, build
-    from harness.present.document import check_form, screen_cells, to_json, write
+    from harness.present.document import screen_cells, to_json, write
 
-    if choice.out is not None:
-        check_form(choice.out)
     registry, names = options.registry(home), choice.names or []
     known = registry.names("configs/layouts")
     layouts = [name for name in names if name in known or name.endswith((".yaml", ".yml"))]
@@ -88,8 +86,6 @@ def table(
             show_rows(one.caption, *screen_cells(one))
             say("".join(f"{note}\n" for note in one.notes))
     else:
-        for path in (*files, *([choice.ratings] if choice.ratings else [])):
-            refuse_source(choice.out, path)
         write(tables, choice.out)
         say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
 
@@ -127,9 +123,7 @@ class PageChoice:
     )
     serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False)
     port: int = option("With --serve: port on this machine; 0 takes a free one.", 0)
-    out: Path | None = option(
-        "File to write. Default: RESULTS/report.html.", None, flags="-o --out"
-    )
+    out: Path | None = output("File to write. Default: RESULTS/report.html.", ".html", default=None)
 
 
 def report(choice: PageChoice, results: Results = RESULTS) -> None:

@@ -4,38 +4,34 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.cli import options
-from harness.cli.options import RESULTS, ExitCode, Results, argument, option
-from harness.errors import SpecError
+from harness.cli.options import RESULTS, ExitCode, Results, argument, option, output
 from harness.implicitness.scorer import Flag, text_of
 from harness.pipeline import exports
 from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.bundle import limited
 from harness.storage.cells import cell_text, csv_text, json_text
-from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import StoredRun, read_table
-from harness.storage.tables import column_of, read_input
+from harness.storage.tables import column_of, read_input, write_named
 from harness.text.dedup import near_copies
 
 
 def export_inspect(
     run: options.RunName,
-    out: Path = option("Log to write: FILE.json.", flags="-o --out"),
+    out: Path = output("Log to write: FILE.json.", ".json"),
     results: Results = RESULTS,
 ) -> None:
     """Write a run as a log of Inspect, to look at its answers in `inspect view`."""
-    if out.suffix != ".json":
-        raise SpecError(f"-o {out}: a log of Inspect ends in .json; name it so")
     folder = find_run(results, run)
     stored = StoredRun.read(folder, with_prompts=True)
     log = exports.inspect_log(stored, read_table(folder.scores), folder.written)
-    write_whole(out, _json(log))
+    write_named(out, _json(log))
     say(f"wrote {len(stored.rows)} answers to {out}")
 
 
 def export_copies(
     file: str = argument("FILE", "Table of texts: CSV, TSV, JSON lines, Parquet or plain lines."),
-    out: Path = option("CSV file to write.", flags="-o --out"),
+    out: Path = output("CSV file to write.", ".csv"),
     column: str | None = option("Column of the texts. Default: text.", None),
     keep: str | None = option("Further columns of the list, comma-separated.", None),
     is_json: options.AsJson = False,
@@ -45,7 +41,6 @@ def export_copies(
     Two texts are near copies where they share six of ten of their words (Jaccard index .6). A group
     is all that such links lead to.
     """
-    refuse_source(out, Path(file))
     names = options.names(keep, "--keep")
     table, source = read_input(file, None, has_column=column is not None or bool(names))
     cells = column_of(table, column, where=source)
@@ -57,7 +52,7 @@ def export_copies(
         [*own, place + 1, round(like, 3), texts[place], *(cell_text(one[place]) for one in kept)]
         for *own, place, like in found.itertuples(index=False)
     ]
-    write_whole(out, csv_text(head, rows).encode())
+    write_named(out, csv_text(head, rows).encode())
     groups, largest = (0, 0) if found.empty else map(int, found[["group", "size"]].max())
     if is_json:
         show_json({"rows": len(texts), "copies": len(found), "groups": groups, "largest": largest})
@@ -67,16 +62,15 @@ def export_copies(
 
 def export_every_eval_ever(
     run: options.RunName,
-    out: Path = option("Folder to write below, as data/TASK/KIND/MODEL/ID.json.", flags="-o"),
+    out: Path = output("Folder to write below, as data/TASK/KIND/MODEL/ID.json."),
     organization: str = option("Who made the evaluation.", "not stated"),
     results: Results = RESULTS,
 ) -> None:
     """Write a run as a record of Every Eval Ever."""
-    refuse_file(out)
     folder = find_run(results, run)
     file, scores = folder.read(), read_table(folder.scores)
     path, record = exports.every_eval_ever(file, scores, folder.written, organization)
-    write_whole(out / path, _json(record))
+    write_named(out / path, _json(record))
     say(f"wrote {len(record['evaluation_results'])} results to {out / path}")
 
 
@@ -88,7 +82,7 @@ def bundle(
     runs: options.RunNames,
     where: Annotated[options.Where, options.Only("prompts results home")],
     *,
-    out: Path = option("Zip to write.", flags="-o --out"),
+    out: Path = output("Zip to write.", ".zip"),
 ) -> int:
     """Put runs into a zip with all that derives their numbers again, offline.
 
@@ -101,8 +95,6 @@ def bundle(
     """
     from harness.pipeline.bundle import prove_bundle, write_bundle
 
-    if out.suffix.lower() != ".zip":
-        raise SpecError(f"-o {out}: a bundle is a zip; end its name in .zip")
     folders = find_runs(where.results, runs)
     results = folders[0].results(where.results)
     count, size = write_bundle(where.workspace(options.OFFLINE, results), folders, out)

@@ -12,7 +12,17 @@ from typing import Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.options import HOME, SCORER, AsJson, ExitCode, Home, ScorerName, argument, option
+from harness.cli.options import (
+    HOME,
+    SCORER,
+    AsJson,
+    ExitCode,
+    Home,
+    ScorerName,
+    argument,
+    option,
+    output,
+)
 from harness.cli.put import put_frame
 from harness.data.readers import sentence_pairs
 from harness.data.readers.samples_jsonl import with_texts
@@ -36,7 +46,6 @@ from harness.present.screen import ProgressLine, say, show, show_json, show_rows
 from harness.specs.implicitness import RecipeSpec
 from harness.storage import tables
 from harness.storage.cells import json_text
-from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows, records
 from harness.storage.tables import column_of
 
@@ -58,8 +67,8 @@ class Scoring(options.Computing):
 
     file: File
     column: str | None = option("Column of the texts. Default: text.", None)
-    out: Path | None = option(
-        "File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout.", None, flags="-o --out"
+    out: Path | None = output(
+        f"{options.TABLE_FILE} Default: stdout.", *tables.TABLE_ENDINGS, default=None
     )
     name: str = option("Name of the new column.", "implicitness", flags="--as")
     scorer: ScorerName = SCORER
@@ -78,8 +87,6 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
       harness impscore score comments.csv --column comment -o scored.csv
     """
     out, name = choice.out, choice.name
-    if out is not None and choice.file != tables.STDIN:
-        refuse_source(out, Path(choice.file))
     table, source = tables.read_input(
         choice.file, choice.layout, has_column=choice.column is not None
     )
@@ -99,7 +106,7 @@ def score(choice: Scoring, is_json: AsJson = False) -> int:
     if layout is not None:
         data = tables.extended(table, _columns(name, scored, scorer.signature), layout)
         if out is not None:
-            write_whole(out, data)
+            tables.write_named(out, data)
         elif sys.stdout.isatty():
             say(data.decode("utf-8").removesuffix("\n"), is_raw=True)
         else:
@@ -179,8 +186,8 @@ class ProfileChoice:
     """Which texts of a file are described, and where the files go."""
 
     file: File
-    out: Path | None = option(
-        "Folder for profile.csv and profile.svg. Default: none is written.", None, flags="-o --out"
+    out: Path | None = output(
+        "Folder for profile.csv and profile.svg. Default: none is written.", default=None
     )
     column: str | None = option(
         "Column of the texts; of samples also a field or a reference. Default: text.", None
@@ -200,8 +207,6 @@ def profile(
     random pairs. A text that cannot be scored counts as missing, not as zero.
     """
     file, out, label = choice.file, choice.out, choice.label
-    if out is not None:
-        refuse_file(out)
     has_column = choice.column is not None or label is not None
     table, source = tables.read_input(file, choice.layout, has_column=has_column)
     table = with_texts(table)
@@ -240,13 +245,12 @@ class HeadChoice:
         "Sentence pairs (JSON lines, CSV, Parquet): implicit, explicit, topic, intention, levels; "
         "or pos_implicit, pos_explicit, neg_implicit, neg_explicit, source.",
     )
-    out: Path = option("Folder for the files.", flags="-o --out", metavar="FOLDER")
+    out: Path = output("Folder for the files.")
     recipe: str = option("Recipe: a name in configs/recipes/, or a YAML file.", "impscore")
     home: Home = HOME
 
     def opened(self) -> tuple[tuple[str, RecipeSpec], CachedEncoder]:
         """The recipe with its name, and its encoder."""
-        refuse_file(self.out)
         registry = options.registry(self.home)
         name = registry.file("configs/recipes", self.recipe).stem
         spec = registry.load("configs/recipes", self.recipe)
@@ -322,7 +326,7 @@ def probe(
         "Scorer: a name in configs/scorers/, or the path of a trained head or published weights.",
         SCORER,
     ),
-    out: Path | None = option("File for all figures: .csv.", None, flags="-o --out"),
+    out: Path | None = output("File for all figures: .csv.", ".csv", default=None),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> None:
@@ -331,8 +335,6 @@ def probe(
     Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
     sentences; a * marks those that begin below .7. The file also has how high each kind scores.
     """
-    if out is not None and out.suffix != ".csv":
-        raise SpecError(f"-o {out}: give a name that ends in .csv")
     registry = options.registry(home)
     opened = registry.scorer(scorer)
     cached = CachedScorer(opened, registry.cache / MEASURES, ProgressLine("encoded"))
@@ -355,7 +357,7 @@ def _put_probes(found: DataFrame) -> None:
 def collect(
     name: str = argument("MAP", "Map: a name in configs/pairs/, or the path of a YAML file."),
     files: list[Path] = argument("FILE", "Tables of the data set: CSV, TSV, JSON lines, Parquet."),
-    out: Path = option("File for the sentences: JSON lines.", flags="-o --out"),
+    out: Path = output("File for the sentences: JSON lines.", ".jsonl"),
     limit: options.Limit = None,
     home: Home = HOME,
     is_json: AsJson = False,
@@ -365,14 +367,12 @@ def collect(
     `harness build JOB` lets a model write what each says outright; a data set that has such
     counterparts needs no job. `harness impscore train` reads both.
     """
-    for file in files:
-        refuse_source(out, file)
     spec = options.registry(home).load("configs/pairs", name)
     found = sentence_pairs.collect(files, spec, Path(name).stem)
     samples = subsample(found.samples, limit, seed=0)
     names = ("id", "group", "cluster", "fields", "references")
     lines = (json_text({name: getattr(one, name) for name in names}) for one in samples)
-    write_whole(out, "".join(f"{line}\n" for line in lines).encode())
+    tables.write_named(out, "".join(f"{line}\n" for line in lines).encode())
     if is_json:
         counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
         show_json(counts | {"job": spec.job or None, "licence": spec.licence})

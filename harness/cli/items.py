@@ -10,12 +10,12 @@ from typing import get_args
 
 from harness.analysis import items as selection
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, Results, option
+from harness.cli.options import RESULTS, AsJson, Results, option, output
 from harness.pipeline.items import item_columns
 from harness.present.screen import PAGE, say, show_json_rows
 from harness.storage.cells import csv_lines
-from harness.storage.files import write_whole
 from harness.storage.find_runs import find_runs
+from harness.storage.tables import write_named
 from harness.text.cleanup import without_controls
 
 SHOWN = 20
@@ -51,7 +51,7 @@ class ItemChoice:
 
 def items(
     choice: ItemChoice,
-    csv: Path | None = option("Write the answers as CSV.", None, metavar="FILE"),
+    csv: Path | None = output("Write the answers as CSV.", ".csv", default=None, flags="--csv"),
     results: Results = RESULTS,
     is_json: AsJson = False,
 ) -> None:
@@ -78,7 +78,7 @@ def items(
     columns = item_columns(found.judges)
     if csv is not None:
         texts = csv_lines(chain([columns], found.rows()))
-        write_whole(csv, (text.encode("utf-8", "replace") for text in texts))
+        write_named(csv, (text.encode("utf-8", "replace") for text in texts))
     if is_json:
         show_json_rows(dict(zip(columns, row, strict=True)) for row in found.rows())
         return

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output
 from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
 from harness.errors import SpecError
@@ -22,9 +22,9 @@ from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
 from harness.present.screen import ProgressLine, intervals, say, show, show_json, warn
 from harness.specs.tasks import AskedSpec, PerturbationSpec
-from harness.storage.files import refuse_file, refuse_source
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows
+from harness.storage.tables import write_named
 from harness.workspace import Workspace
 
 NEARLY_SEEN = 0.1  # the share of texts nearly trained on from which a figure is suspect
@@ -37,7 +37,7 @@ class BuildChoice:
     name: str = argument("JOB", "Job: a name in configs/builds/.")
     file: Path = argument("FILE", "Samples: one JSON object in each line.")
     model: str = option("Model to ask: a name in configs/models/.")
-    output: Path = option("File for the new samples.", flags="-o --output")
+    out: Path = output("File for the new samples.", ".jsonl", flags="-o --output")
     backend: options.BackendName = None
     seed: options.Seed = 0
 
@@ -53,7 +53,6 @@ def build(
     A prompt contains only the fields that the job's YAML lists. Finished calls are stored and
     never repeated: run the same command again to resume.
     """
-    refuse_source(choice.output, choice.file)
     space = where.workspace(calling)
     registry = space.registry
     spec = registry.load("configs/builds", choice.name)
@@ -63,11 +62,12 @@ def build(
         built = transforms.build(
             samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
         )
-    transforms.write_lines(choice.output, (transforms.sample_line(*one) for one in built.finished))
+    lines = (transforms.sample_line(*one) for one in built.finished)
+    write_named(choice.out, transforms.json_lines(lines))
     made, dropped = len(built.finished), built.dropped
     if is_json:
         show_json({"made": made, "dropped": dropped, "missing": built.missing})
-    say(f"wrote {made} samples to {choice.output}; {dropped} dropped")
+    say(f"wrote {made} samples to {choice.out}; {dropped} dropped")
     for reason, missing in sorted(built.missing.items()):
         warn(f"missing: {missing} {reason}")
     return ExitCode.of(built.missing)
@@ -87,7 +87,6 @@ class Lessons:
         "Repeat texts of rarer classes until all are as frequent.", False, flags="--oversample"
     )
     seed: options.Seed = 0
-    out: Path | None = option("Folder, or CSV file of a grid.", None, flags="-o --out")
 
     @property
     def base(self) -> TrainOptions:
@@ -99,6 +98,7 @@ def train(
     lessons: Lessons,
     where: Annotated[Where, Only("data table results home")],
     model: str = argument("MODEL", "Model of kind sklearn or classifier."),
+    out: Path | None = output("Folder of the trained model.", default=None),
     is_json: AsJson = False,
 ) -> None:
     """Train a classifier on the training texts of a task's table.
@@ -107,7 +107,7 @@ def train(
     """
     augment = options.names(lessons.augment, "--augment")
     wanted = replace(lessons.base, model=model, task=lessons.task, table=where.table)
-    wanted = replace(wanted, augment=augment, out=lessons.out)
+    wanted = replace(wanted, augment=augment, out=out)
     trained = training.train(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
     if is_json:
@@ -127,6 +127,7 @@ def grid(
     lessons: Lessons,
     where: Annotated[Where, Only("data table results home")],
     model: str = option("Models of kind sklearn or classifier, comma-separated."),
+    out: Path | None = output("CSV file. Default: in RESULTS/grids/.", ".csv", default=None),
     is_json: AsJson = False,
 ) -> int:
     """Train models under each augmentation for each task, evaluate them, and print a table.
@@ -146,8 +147,8 @@ def grid(
         warn(f"[{place}/{len(planned)}] {one.label} for {one.task}")
         rows += training.evaluate(space, one, ProgressLine("done"))
     found = pandas.DataFrame(rows)
-    table = lessons.out or where.results / "grids" / f"{digest(planned)[:16]}.csv"
-    put_frame(found, table, lambda: _put_grid(found), is_json=is_json)
+    table = where.results / "grids" / f"{digest(planned)[:16]}.csv"
+    put_frame(found, out, lambda: _put_grid(found), is_json=is_json, default=table)
     ways = ["task", "augmentation", "label"]
     nearly = found[found["near"] > NEARLY_SEEN * found["texts"]].drop_duplicates(ways, keep="last")
     for row in nearly.itertuples():
@@ -179,7 +180,7 @@ class PerturbChoice:
     )
     model: str | None = option("Model that rewrites texts, for perturbations that need one.", None)
     field: str | None = option("Field to perturb. Default: text, else the longest.", None)
-    out: Path | None = option("Home folder for the task. Default: --home.", None, flags="-o --out")
+    out: Path | None = output("Home folder for the task. Default: --home.", default=None)
     name: str | None = option("Name. Default: TASK_perturbed or _training.", None, flags="--as")
     is_training: bool = option(
         "Perturb the texts that `train --augment` takes.", False, flags="--training"
@@ -202,8 +203,6 @@ def perturb(
     """
     name = f"{choice.task}_{'training' if choice.is_training else 'perturbed'}"
     name = options.plain_name(name if choice.name is None else choice.name, option="--as")
-    if choice.out is not None:
-        refuse_file(choice.out)
     home, space = choice.out or where.home, where.workspace(calling)
     task = space.registry.load("tasks", choice.task)
     spec = with_options(task, name=choice.task, table=where.table, scorer=None)
@@ -257,7 +256,7 @@ def _by_reason(missing: Mapping[Reason, int]) -> str:
 def report(
     run: options.RunName,
     judge: list[str] | None = option("Judges, comma-separated. Default: all.", None),
-    out: Path | None = option("CSV file. Default: in RESULTS/flips/.", None, flags="-o --out"),
+    out: Path | None = output("CSV file. Default: in RESULTS/flips/.", ".csv", default=None),
     results: options.Results = options.RESULTS,
     is_json: AsJson = False,
 ) -> int:
@@ -265,8 +264,8 @@ def report(
     folder = find_run(results, run)
     file, wanted = folder.read(), options.names(judge, "--judge")
     found = flip_rates(folder, [judge_named(file, one) for one in wanted] or file.judges)
-    table = out or results / "flips" / f"{file.digest[:16]}.csv"
-    put_frame(found, table, lambda: _put_flips(found), is_json=is_json)
+    table = results / "flips" / f"{file.digest[:16]}.csv"
+    put_frame(found, out, lambda: _put_flips(found), is_json=is_json, default=table)
     missing, unmatched = (max(found.get(name, ()), default=0) for name in ("missing", "unmatched"))
     if missing or unmatched:
         warn(

@@ -2,9 +2,10 @@
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
+from os.path import isfile
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import shorten
@@ -16,6 +17,8 @@ from typer.models import OptionInfo
 from harness.errors import ExitCode as ExitCode
 from harness.errors import SpecError
 from harness.present.screen import PAGE, ProgressLine, warn
+from harness.storage.files import READ, refuse_file, refuse_source
+from harness.storage.tables import TABLE_ENDINGS
 
 if TYPE_CHECKING:
     from harness.registry import Registry
@@ -44,6 +47,14 @@ def option(about: str, default: object = MISSING, *, flags: str = "", **rules: A
     return _field(typer.Option(value, *flags.split(), help=about, **rules), default)
 
 
+def output(about: str, *endings: str, default: object = MISSING, flags: str = "-o --out") -> Any:  # noqa: ANN401 - as of `option`
+    """An option that names a file to write, with one of some endings; without any, a folder."""
+    value = ... if default is MISSING else default
+    metavar = "FILE" if endings else "FOLDER"
+    made = typer.Option(value, *flags.split(), help=about, metavar=metavar)
+    return field(default=default, metadata={"typer": made, "endings": endings})
+
+
 def argument(metavar: str, about: str, default: object = MISSING) -> Any:  # noqa: ANN401 - as of `option`
     """A field or a parameter that is a positional argument; it is required without a default."""
     value = ... if default is MISSING else default
@@ -58,31 +69,64 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
     """A command whose parameters are the fields of the records that `function` takes."""
     records: dict[str, tuple[Any, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
+    defaults: dict[str, object] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kind, *notes = get_args(parameter.annotation) or (parameter.annotation,)
         if not is_dataclass(kind):
             parameters.append(_parameter(name, parameter.annotation, parameter.default))
+            defaults[name] = parameter.default
             continue
         only = [part for note in notes if isinstance(note, Only) for part in note.names.split()]
         added = [part for part in fields(kind) if not only or part.name in only]
         records[name] = kind, [part.name for part in added]
         parameters += [_parameter(part.name, part.type, part) for part in added]
+        defaults |= {part.name: part for part in added}
     parameters.append(_parameter("is_whole", bool, WHOLE))
+    outputs = {
+        name: part.metadata["endings"]
+        for name, part in defaults.items()
+        if isinstance(part, Field) and "endings" in part.metadata
+    }
 
     def command(is_whole: bool = False, **given: object) -> object:
         lines = None if is_whole else get_terminal_size().lines
         PAGE.begin(lines, is_silent=bool(given.get("is_json")))
+        token = READ.set(_read_files(value for name, value in given.items() if name not in outputs))
         try:
+            for name, endings in outputs.items():
+                _check_output(given[name], endings)
             for name, (record, names) in records.items():
                 given[name] = record(**{field: given.pop(field) for field in names})
             return function(**given)
         finally:
+            READ.reset(token)
             PAGE.end()
 
     command.__doc__ = function.__doc__
     command.__annotations__ = {part.name: part.annotation for part in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     return command
+
+
+def _read_files(values: Iterable[object]) -> frozenset[Path]:
+    """The files that some options and arguments name."""
+    named = (one for value in values for one in (value if isinstance(value, list) else [value]))
+    texts = (str(one) for one in named if isinstance(one, str | Path))
+    return frozenset(Path(text).resolve() for text in texts if isfile(text))
+
+
+def _check_output(out: object, endings: Sequence[str]) -> None:
+    """Refuse what a command cannot or may not write, before it computes anything."""
+    if not isinstance(out, Path):
+        return
+    if not endings:
+        return refuse_file(out)
+    if out.is_dir():
+        raise SpecError(f"-o {out}: is a folder; name a file in it")
+    known = [end for end in endings if end]
+    if not out.name.lower().endswith(tuple(known)) and (out.suffix or known == [*endings]):
+        raise SpecError(f"-o {out}: end its name in {', '.join(known)}")
+    refuse_source(out)
 
 
 def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:
@@ -122,6 +166,7 @@ SOME_RUNS = A_RUN.replace("Run:", "Runs:").removesuffix(".") + "; @TAG is all th
 RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=SOME_RUNS)]
 SCORER_NAME = "Scorer of implicitness: a name in configs/scorers/, or the path of weights."
 ScorerName = Annotated[str, typer.Option(help=SCORER_NAME)]
+TABLE_FILE = f"File to write: {', '.join(TABLE_ENDINGS)}."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 WHOLE = option("Print everything, not what fits one screen alone.", False, flags="--all")
 TAG = option("Name for the run, which commands then take as @NAME.", None)

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.cli import options
-from harness.cli.options import SCORER, Only, ScorerName, Where, argument, option
+from harness.cli.options import SCORER, Only, ScorerName, Where, argument, option, output
 from harness.errors import SpecError
-from harness.present.figures.figure import ENDINGS, Ending, data_csv, pictures
+from harness.present.figures.figure import ENDINGS, data_csv, pictures
 from harness.present.figures.named import FIGURES, check_figure, figure_of
 from harness.present.screen import ProgressLine, say, show_names
-from harness.storage.files import refuse_source, write_whole
+from harness.storage.files import refuse_source
+from harness.storage.tables import write_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +24,10 @@ class FigureChoice:
         "name: list the figures. Default: all runs.",
         None,
     )
-    out: Path | None = option(
+    out: Path | None = output(
         "File to write: .pdf, .svg or .png; without an ending, all three. Its data go into a CSV.",
-        None,
-        flags="-o --out",
+        *(*ENDINGS, ""),
+        default=None,
     )
     x: str | None = option("Draw scores by model, variant, group, judge, task, metric ...", None)
     panel: str = option("With --x: a panel for each of these.", "")
@@ -68,10 +69,8 @@ def plot(
         check_figure(words[0])
     if choice.out is None:
         raise SpecError("-o: name the file to write, as in -o figure.pdf")
-    out, endings = choice.out, _endings(choice.out)
-    table = out.with_suffix(".csv")
-    for read in [*map(Path, words), *filter(None, [choice.ratings])]:
-        refuse_source(table, read)
+    out, endings = choice.out, [end for end in ENDINGS if choice.out.suffix in ("", end)]
+    refuse_source(table := out.with_suffix(".csv"))
     kept = ("panel", "series", "metric", "ratings", "column", "label", "encoder", "seed")
     drawing = figure_of(
         "" if choice.x else words[0],
@@ -86,15 +85,8 @@ def plot(
         table=where.table,
         **{name: getattr(choice, name) for name in kept},
     )
-    write_whole(table, data_csv(drawing).encode())
+    write_named(table, data_csv(drawing).encode())
     say(f"wrote the data to {table}")
     for ending, data in pictures(drawing, endings, width_cm=choice.width).items():
-        write_whole(out.with_suffix(ending), data)
+        write_named(out.with_suffix(ending), data)
         say(f"wrote a figure to {out.with_suffix(ending)}")
-
-
-def _endings(out: Path) -> list[Ending]:
-    if out.is_dir() or not out.name:
-        raise SpecError(f"-o {out}: is a folder; name a file in it")
-    endings = [options.one_of("-o: the ending", out.suffix, *ENDINGS)] if out.suffix else ENDINGS
-    return list(endings)

@@ -9,6 +9,7 @@ from harness.lazy import DataFrame
 from harness.present.screen import say, show_json, warn
 from harness.storage.files import write_whole
 from harness.storage.frames import frame_csv, plain_rows
+from harness.storage.tables import write_named
 
 if TYPE_CHECKING:
     from harness.present.figures.figure import Figure
@@ -16,16 +17,20 @@ if TYPE_CHECKING:
 
 def put_frame(
     frame: DataFrame,
-    table: Path | None,
+    out: Path | None,
     show: Callable[[], object],
     *,
     is_json: bool,
+    default: Path | None = None,
     chart: "Figure | None" = None,
 ) -> None:
-    """Write a result's table and the figure of a chart; then print it as JSON or by `show`."""
+    """Write a result's table and the figure of a chart; then print it as JSON or by `show`.
+
+    The table goes to `out`, if an option names it, else to the default place, if there is one.
+    """
     drawn = ""
-    if table is not None:
-        write_whole(table, frame_csv(frame).encode())
+    if (table := out or default) is not None:
+        (write_whole if out is None else write_named)(table, frame_csv(frame).encode())
         drawn = _draw(table, chart) if chart is not None else ""
     if is_json:
         show_json(plain_rows(frame))
@@ -39,7 +44,7 @@ def _draw(table: Path, chart: "Figure") -> str:
 
     path = table.with_suffix(".svg")
     try:
-        write_whole(path, pictures(chart, [".svg"])[".svg"])
+        write_named(path, pictures(chart, [".svg"])[".svg"])
     except ModelError as error:
         warn(f"no figure is drawn: {error}")
         return ""

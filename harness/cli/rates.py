@@ -8,17 +8,17 @@ from harness.analysis import error_table
 from harness.analysis import rates as rated
 from harness.analysis.flags import PROBABILITY, RateQuery, flags
 from harness.cli import options
-from harness.cli.options import AsJson, Only, Where, one_of, option
+from harness.cli.options import AsJson, Only, Where, one_of, option, output
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.score import ALL
 from harness.present.screen import cell, intervals, p_value, say, show, show_json, warn
 from harness.stats.estimate import NoValue
-from harness.storage.files import refuse_file, refuse_source, write_whole
+from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.signature import short_labels
-from harness.storage.tables import extended, output_format
+from harness.storage.tables import TABLE_ENDINGS, extended, output_format, write_named
 
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
@@ -69,7 +69,7 @@ class RateChoice:
     runs: options.RunNames
     by: str | None = option("Columns of the data, comma-separated; one+other crosses two.", None)
     least: options.Least = 10
-    out: Path | None = option("Folder. Default: RESULTS/rates/.", None, flags="-o --out")
+    out: Path | None = output("Folder. Default: RESULTS/rates/.", default=None)
 
 
 def rates(
@@ -88,8 +88,6 @@ def rates(
       harness rates 3f9a --by target,source
       harness rates 3f9a --by target --fpr 0.05
     """
-    if choice.out is not None:
-        refuse_file(choice.out)
     by, space = options.names(choice.by, "--by"), where.workspace()
     query = replace(point.query(where.results, by), least=choice.least)
     tables = [
@@ -102,7 +100,7 @@ def rates(
     if len(found):
         files[path.with_name(f"{path.name}-gaps.csv")] = found
     for file, frame in files.items():
-        write_whole(file, frame_csv(frame).encode())
+        (write_named if choice.out else write_whole)(file, frame_csv(frame).encode())
     if is_json:
         show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
     _put(rows, found)
@@ -155,7 +153,7 @@ class ErrorChoice:
 
     run: options.RunName
     kind: str = option("missed, false-alarm or all.", "all")
-    out: Path = option("File to write: .csv, .tsv, .jsonl or .parquet.", flags="-o --out")
+    out: Path = output(options.TABLE_FILE, *TABLE_ENDINGS)
 
 
 def export_errors(
@@ -177,10 +175,9 @@ def export_errors(
         say(f"no {'error' if kind == 'all' else kind} among {counted}; nothing written")
         return
     originals = error_table.originals_of(where.workspace(), folder, where.table)
-    for path in originals.files if originals else ():
-        refuse_source(choice.out, path)
     table, added = error_table.error_table(errors, originals)
-    write_whole(choice.out, extended(table, added, target))
+    sources = originals.files if originals else ()
+    write_named(choice.out, extended(table, added, target), sources=sources)
     kinds = errors["error"].value_counts()
     said = " and ".join(f"{kinds[one]} {one}" for one in error_table.KINDS if one in kinds)
     say(f"wrote {said} among {counted} to {choice.out}")

@@ -11,7 +11,17 @@ from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agr
 from harness.analysis.panels import AgreementQuery, panels, unmatched_ratings
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
-from harness.cli.options import HOME, RESULTS, AsJson, ExitCode, Home, Results, argument, option
+from harness.cli.options import (
+    HOME,
+    RESULTS,
+    AsJson,
+    ExitCode,
+    Home,
+    Results,
+    argument,
+    option,
+    output,
+)
 from harness.data.annotation import read_labels, read_stresses
 from harness.data.ratings import checked, ratings_text, read_key, read_rated, read_ratings
 from harness.data.readers.samples_jsonl import read as read_samples
@@ -23,10 +33,10 @@ from harness.lazy import DataFrame, pandas
 from harness.present.document import form as filled_form
 from harness.present.screen import folded, say, show, show_json, warn
 from harness.stats.agreement import Scale
-from harness.storage.files import refuse_source, write_new, write_whole
+from harness.storage.files import write_new, write_whole
 from harness.storage.find_runs import find_runs, shown_runs
 from harness.storage.frames import frame_csv, plain_rows, records
-from harness.storage.tables import column_of, read_input
+from harness.storage.tables import column_of, read_input, write_named
 
 STEPS = option("Steps of labelling: a name in configs/annotations/.")
 MAIN = {
@@ -129,13 +139,11 @@ class Writing:
         "Names of the people: ann,bob. Each gets a file, in an order of their own.", None
     )
     seed: options.Seed = 0
-    out: Path = option("CSV file to write.", flags="-o --out")
+    out: Path = output("CSV file to write.", ".csv")
     home: Home = HOME
 
     def write(self, sheet: Sheet, *, each: int | None = None, size: int | None = None) -> int:
         """Write the files of a sheet; the exit code."""
-        if self.out.suffix != ".csv":
-            raise SpecError(f"-o {self.out}: a sheet is a CSV file; end its name in .csv")
         raters = options.names(self.raters, "--raters")
         for name in raters:
             options.plain_name(name, option="--raters")
@@ -233,7 +241,6 @@ def export_sheet(
 
     With each file there is a page to print. `harness sheet read-ratings` reads the answers.
     """
-    refuse_source(to.out, Path(file))
     made = _form_of(name, to.home)
     of = made.spec.of
     if of == "answers":
@@ -262,7 +269,6 @@ def export_annotation(
     """
     spec = options.registry(to.home).load("configs/annotations", steps)
     table, where = read_input(file, None, has_column=column is not None)
-    refuse_source(to.out, Path(where))
     cells = [text_of(cell) for cell in column_of(table, column, where=where)]
     pairs = zip(table.lines, cells, strict=True)
     known = [(line, cell) for line, cell in pairs if not isinstance(cell, Flag)]
@@ -282,7 +288,7 @@ def export_stress(
 
 def import_ratings(
     files: list[Path] = argument("FILE", "Rated sheets, or tables with a column a rater."),
-    out: Path = option("Long-form CSV to write.", flags="-o --out"),
+    out: Path = output("Long-form CSV to write.", ".csv"),
     key: Path | None = option("Key file of the blind sheet that was rated.", None),
     task: str = option("Task of the ratings, if the file names none.", ""),
     raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben.", None),
@@ -291,14 +297,12 @@ def import_ratings(
 
     Several files are those of several raters, or parts of a sheet.
     """
-    for file in files:
-        refuse_source(out, file)
     names = (name.partition("=") for name in options.names(raters, "--raters"))
     columns = {left: right or left for left, _, right in names}
     known = read_key(key) if key else None
     found = [read_rated(file, known, task=task, raters=columns) for file in files]
     ratings = checked(pandas.concat(found))
-    write_whole(out, ratings_text(ratings).encode())
+    write_named(out, ratings_text(ratings).encode())
     say(f"wrote {len(ratings)} ratings to {out}, {ratings.value.isna().sum()} of them blank")
     counts = ratings.rater.value_counts().sort_index()
     say(f"raters: {', '.join(f'{name} ({count})' for name, count in counts.items())}")
@@ -307,7 +311,7 @@ def import_ratings(
 def import_labels(
     files: list[Path] = argument("SHEET", "Filled sheets, or CSV exports of Label Studio."),
     steps: str = STEPS,
-    out: Path = option("CSV file to write.", flags="-o --out"),
+    out: Path = output("CSV file to write.", ".csv"),
     of_round: int = option("Number of the round of labelling.", 0, flags="--round", min=0),
     home: Home = HOME,
 ) -> int:
@@ -322,11 +326,9 @@ def import_labels(
       harness table ishate-agreement --data labels.csv
     """
     spec = options.registry(home).load("configs/annotations", steps)
-    for file in files:
-        refuse_source(out, file)
     labels = pandas.concat([read_labels(spec, file) for file in files])
     labels.insert(2, "iteration", of_round)
-    write_whole(out, frame_csv(labels).encode())
+    write_named(out, frame_csv(labels).encode())
     say(f"wrote {len(labels)} rows of {', '.join(labels.coder.unique())} to {out}")
     missing = labels.isna().sum()
     if said := ", ".join(f"{count} of {name}" for name, count in missing.items() if count):
@@ -337,19 +339,17 @@ def import_labels(
 def import_stress(
     files: list[Path] = argument("FILE", "Marked sheets: CSV or XLSX."),
     turns: Path = option("The file of turns that the sheets were made of."),
-    out: Path = option("File for the samples, JSON lines.", flags="-o --out"),
+    out: Path = output("File for the samples, JSON lines.", ".jsonl"),
 ) -> None:
     """Read marked sheets back as samples of emphasized_talk: one a stressed part, with meanings.
 
     A part that several annotators stress is one sample with the meanings of all; `harness build
     agreement` then keeps those that agree.
     """
-    for file in (*files, turns):
-        refuse_source(out, file)
     lines = read_stresses(files, read_samples([turns], None))
     if not lines:
         raise DataError(f"{', '.join(map(str, files))}: no stress is marked; nothing written")
     encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
-    write_whole(out, b"".join(line + b"\n" for line in encoded))
+    write_named(out, b"".join(line + b"\n" for line in encoded))
     several = sum(len(line["references"]["implication"]) > 1 for line in lines)
     say(f"wrote {len(lines)} samples to {out}; {several} have several meanings")

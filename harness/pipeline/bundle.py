@@ -33,12 +33,12 @@ from harness.specs.models import IMPORTED, HostedSpec
 from harness.specs.plugins import OWN
 from harness.storage.bundle import pack, unpack
 from harness.storage.cells import decode_json
-from harness.storage.files import write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.ledger import Ledger
 from harness.storage.read_tables import arrow_table
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.runs import NAMES, RUN, SCORES, SUMS, RunFile, RunFolder, StoredRun
+from harness.storage.tables import write_named
 from harness.workspace import Workspace
 
 MOST_SHOWN, LEAST_SECRET = 10, 8
@@ -101,7 +101,7 @@ def write_bundle(workspace: Workspace, folders: Sequence[RunFolder], out: Path) 
     lines = "\n".join(map(_line_of, made))
     files["README.md"] = README.format(count=count, version=__version__, runs=lines).encode()
     _refuse_secrets(workspace, made, files)
-    write_whole(out, data := pack(files))
+    write_named(out, data := pack(files))
     return len(files), len(data)
 
 

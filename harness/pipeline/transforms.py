@@ -294,10 +294,10 @@ def perturbations_of(registry: Registry, methods: Sequence[str]) -> dict[str, Pe
     return found
 
 
-def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON lines."""
+def json_lines(lines: Iterable[Mapping[str, Any]]) -> bytes:
+    """JSON lines."""
     encoded = [msgspec.json.encode(line, order="deterministic") for line in lines]
-    write_whole(path, b"".join(line + b"\n" for line in encoded))
+    return b"".join(line + b"\n" for line in encoded)
 
 
 def write_task(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sample]) -> Path:
@@ -309,6 +309,6 @@ def write_task(folder: Path, name: str, spec: TaskSpec, *, samples: Sequence[Sam
         raise SpecError(f"there is a task {name!r} already; give the new one another with --as")
     text = yaml.safe_dump(msgspec.to_builtins(spec), sort_keys=False, allow_unicode=True, width=100)
     target = folder / "tasks" / "samples" / f"{name}.jsonl"
-    write_lines(target, map(sample_line, samples))
+    write_whole(target, json_lines(map(sample_line, samples)))
     write_whole(path, (MARK + text).encode())
     return target

@@ -25,11 +25,11 @@ from harness.specs.layouts import CellStyle
 from harness.specs.models import CLASSIFIERS
 from harness.stats.estimate import NoValue
 from harness.storage.cells import csv_text
-from harness.storage.files import write_whole
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import Row, load
 from harness.storage.runs import RunFolder
 from harness.storage.signature import short_labels
+from harness.storage.tables import write_named
 from harness.text.cleanup import without_controls
 
 _PLAIN: Final = frozenset(
@@ -60,7 +60,7 @@ def write(tables: Sequence[PaperTable], path: Path) -> None:
     """Write tables to a file by its ending: LaTeX, Markdown, CSV or HTML."""
     check_form(path)
     forms = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
-    write_whole(path, forms[path.suffix](tables).encode())
+    write_named(path, forms[path.suffix](tables).encode())
 
 
 def frame_of(tables: Sequence[PaperTable]) -> DataFrame:

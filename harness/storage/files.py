@@ -3,16 +3,20 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from errno import EISDIR
 from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from harness.errors import StoreError
 from harness.storage.cells import decode_json
+
+READ: Final = ContextVar[frozenset[Path]]("READ", default=frozenset())
+"""The files that the words of a command name, apart from those that it writes."""
 
 
 def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
@@ -78,10 +82,10 @@ def write_new(path: Path, data: bytes) -> None:
     write_whole(path, data)
 
 
-def refuse_source(out: Path, source: Path, *, option: str = "-o") -> None:
-    """Raise StoreError where the output, which an option names, would replace what is read."""
-    if out.resolve() == source.resolve():
-        raise StoreError(f"{out}: is the file that is read; choose another {option}, so it stays")
+def refuse_source(out: Path, sources: Iterable[Path] = ()) -> None:
+    """Raise StoreError where a file to write is one that the command reads: READ, or `sources`."""
+    if out.resolve() in READ.get().union(map(Path.resolve, sources)):
+        raise StoreError(f"{out}: is the file that is read; choose another -o, so it stays")
 
 
 def refuse_file(folder: Path) -> None:

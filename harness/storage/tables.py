@@ -7,16 +7,20 @@ names the file, the line and the remedy.
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Final, Literal
 
-from harness.errors import DataError, SpecError, did_you_mean, install
+from harness.errors import DataError, SpecError, StoreError, did_you_mean, install
 from harness.lazy import ArrowTable, DataFrame, pandas, pyarrow
 from harness.storage.cells import cell_text, csv_lines, filled, json_text, long_cells, read_json
+from harness.storage.files import refuse_source, write_whole
 
 TEXT: Final = "text"
 """The column that texts are read from by default."""
@@ -49,7 +53,8 @@ ENDINGS: Final = {
     **dict.fromkeys((".jsonl", ".ndjson"), FileFormat.JSONL),
     **{".tsv": FileFormat.TSV, ".csv": FileFormat.CSV, ".txt": FileFormat.LINES},
 }
-_TABLE_ENDINGS: Final = [end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES]
+TABLE_ENDINGS: Final = [end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES]
+"""The endings of the files that a table can be written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +270,7 @@ def read_file(path: Path, *, quotes: Quotes = "standard") -> Table:
     file_format = format_by_name(path.name)
     if file_format is None or not is_table(path):
         raise DataError(
-            f"{path}: its name ends in none of {', '.join(_TABLE_ENDINGS)}; rename it, or save it "
+            f"{path}: its name ends in none of {', '.join(TABLE_ENDINGS)}; rename it, or save it "
             "as one of these"
         )
     return read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
@@ -372,12 +377,40 @@ def read_input(file: str, layout: str | None = None, *, has_column: bool) -> tup
     return read_table(name, data, kind), name
 
 
+def write_named(path: Path, data: bytes | Iterable[bytes], *, sources: Iterable[Path] = ()) -> None:
+    """Write a file that an option names, by bytes or blocks of them, whole lines.
+
+    StoreError where the command reads it, as READ or `sources` say, or it is a table of others.
+    """
+    refuse_source(path, sources)
+    blocks = iter([data] if isinstance(data, bytes) else data)
+    first = next(blocks, b"")
+    if is_table(path) and path.is_file() and path.stat().st_size:
+        kind = output_format(path)
+        if (there := _head(path.read_bytes(), kind)) != _head(first, kind):
+            fact = f"is another table already ({shorten(there, 60)})"
+            raise StoreError(f"{path}: {fact}; choose another -o, or move it away")
+    write_whole(path, chain([first], blocks))
+
+
+def _head(data: bytes, kind: FileFormat) -> str:
+    """What a table begins with: the line of its column names, or these names."""
+    line = data.partition(b"\n")[0].rstrip(b"\r").decode("utf-8", "replace")
+    with suppress(ValueError, TypeError, OSError):
+        if kind is FileFormat.JSONL:
+            return ", ".join(sorted(read_json(line)))
+        if kind is FileFormat.PARQUET:
+            from pyarrow.parquet import read_schema
+
+            return ", ".join(read_schema(pyarrow.BufferReader(data)).names)
+    return line
+
+
 def output_format(out: Path) -> FileFormat:
-    """The format of a file to write, by its name; SpecError for an unknown ending."""
+    """The format of a table to write, by its name."""
     found = format_by_name(out.name)
-    if found is None or found is FileFormat.LINES:
-        known = ", ".join(end for end, kind in ENDINGS.items() if kind is not FileFormat.LINES)
-        raise SpecError(f"-o {out}: end its name in one of {known}")
+    if found is None:
+        raise SpecError(f"-o {out}: end its name in {', '.join(TABLE_ENDINGS)}")
     return found
 
 

@@ -75,4 +75,4 @@ def test_exports_have_the_same_bytes_and_one_ending(toy: Toy, capsys: Lines) -> 
     assert first.read_bytes() == second.read_bytes()
     known = ["--results", str(toy.results)]
     assert main(["export", "inspect", "@last", "-o", "x.csv", *known]) == 2
-    assert "ends in .json" in capsys.readouterr().err
+    assert "-o x.csv: end its name in .json" in capsys.readouterr().err

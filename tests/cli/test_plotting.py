@@ -36,17 +36,33 @@ def test_scores_are_drawn_as_asked_and_written(toy: Toy, tmp_path: Path, capsys:
     assert "differ in variant (base, think); give --variant" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", [["texts.csv"], ["graded.jsonl", "--ratings", "texts.csv"]])
-def test_the_data_beside_a_figure_never_replace_a_file_that_is_read(
-    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
+def test_no_command_replaces_a_file_that_it_reads_or_another_table(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
 ) -> None:
+    toy.run("--variant", "base")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "texts.csv").write_text("text\nNice.\n")
-
-    assert main(["plot", "impscore-9", *given, "-o", "texts.svg"]) == 2
-
-    assert "texts.csv: is the file that is read" in capsys.readouterr().err
-    assert (tmp_path / "texts.csv").read_text() == "text\nNice.\n"
+    mine = "text,hate\nNice.,0\n"
+    (tmp_path / "texts.csv").write_text(mine)
+    (tmp_path / "map.yaml").write_text("mine")
+    read, other = "texts.csv: is the file that is read", "texts.csv: is another table already"
+    runs = f"--results {toy.results}"
+    for words, told in [
+        ("plot impscore-9 texts.csv -o texts.svg", read),
+        ("plot impscore-9 graded.jsonl --ratings texts.csv -o texts.svg", read),
+        (f"plot forest @last -o texts.png {runs}", other),
+        ("drift texts.csv june.csv -o texts.csv", read),
+        ("impscore collect mine texts.csv -o texts.jsonl -o texts.csv", "end its name in .jsonl"),
+        (f"rates --card @last -o map.yaml {runs}", "-o map.yaml: end its name in .md"),
+        (f"report -o texts.csv {runs}", "-o texts.csv: end its name in .html"),
+        (f"table -o texts.csv {runs}", other),
+        (f"items @last --csv texts.csv {runs}", other),
+        ("data split texts.csv --shares 50,50 -o texts.csv", "-o names a folder"),
+        ("bundle @last -o .", "-o .: is a folder; name a file in it"),
+    ]:
+        assert main(words.split()) == 2, words
+        assert told in capsys.readouterr().err, words
+        assert (tmp_path / "texts.csv").read_text() == mine, words
+    assert (tmp_path / "map.yaml").read_text() == "mine"
 
 
 def test_a_run_without_measures_has_nothing_to_draw(toy: Toy, capsys: Lines) -> None:

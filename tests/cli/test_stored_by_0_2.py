@@ -38,7 +38,7 @@ def test_an_earlier_version_has_its_remedy_told(results: Path, capsys: Lines, co
 
 @pytest.mark.parametrize(
     "command",
-    ["leaderboard", "report", "table", "plot forest -o OUT.svg", "agree --ratings OUT.csv"],
+    ["leaderboard", "report", "table", "plot forest -o OUT-2.svg", "agree --ratings OUT.csv"],
 )
 def test_runs_of_an_earlier_version_are_left_out_after_one_warning(
     results: Path, capsys: Lines, command: str

@@ -15,10 +15,11 @@ from support.sketches import HOSTILE, lost, right, row, run_file
 from harness.core import Score
 from harness.errors import StoreError
 from harness.parts import Reason
-from harness.storage.files import refuse_source, write_new, write_whole
+from harness.storage.files import write_new, write_whole
 from harness.storage.find_runs import run_folders
 from harness.storage.run_tables import RunTables, StepRecord
 from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, read_table, table_text
+from harness.storage.tables import write_named
 
 DIGEST = "4f2a" + "0" * 12
 ROWS = [
@@ -188,9 +189,23 @@ def test_what_people_work_in_is_never_replaced(tmp_path: Path) -> None:
     assert sheet.read_text().endswith("r1,5\n")
 
 
-def test_the_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="choose another -o"):
-        refuse_source(tmp_path / "a" / ".." / "in.csv", tmp_path / "in.csv")
+def test_a_table_takes_the_place_of_one_of_its_columns_alone(tmp_path: Path) -> None:
+    for name, mine, new in [
+        ("posts.csv", b"text,label\nNice.,no\n", b"panel,x\n1,2\n"),
+        ("posts.tsv", b"text\tlabel\n", b"text,label\n"),
+        ("posts.jsonl", b'{"text": "Nice."}\n', b'{"id": "1"}\n'),
+        ("posts.parquet", b"text\n", b"PAR1"),
+    ]:
+        (tmp_path / name).write_bytes(mine)
+        with pytest.raises(StoreError, match="is another table already"):
+            write_named(tmp_path / name, new)
+        assert (tmp_path / name).read_bytes() == mine
+
+    write_named(tmp_path / "posts.csv", iter([b"text,label\n", b"Bad.,yes\n"]))
+    write_named(tmp_path / "posts.jsonl", b'{"text": "Bad."}\n')
+    assert (tmp_path / "posts.csv").read_bytes() == b"text,label\nBad.,yes\n"
+    with pytest.raises(StoreError, match="is the file that is read; choose another -o"):
+        write_named(tmp_path / "a" / ".." / "in.csv", b"", sources=[tmp_path / "in.csv"])
 
 
 SIGNATURE = "toy:9f31c2ab|data:d1f3,all|base|small:scripted@a1|T0.3,n1,s0|near:00|minilm|v0.1.0"

@@ -10,17 +10,26 @@ from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import FLAGGED, gaps, rates, run_texts
 from harness.analysis.rates import drift as drift_of
 from harness.cli import options
-from harness.cli.options import SCORER, AsJson, ExitCode, Only, ScorerName, Where, argument, option
+from harness.cli.options import (
+    SCORER,
+    AsJson,
+    ExitCode,
+    Only,
+    ScorerName,
+    Where,
+    argument,
+    option,
+    output,
+)
 from harness.cli.rates import PointChoice
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.document import card_markdown
 from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
 from harness.storage.cells import flag_in, number_in
-from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
-from harness.storage.tables import cells_named, column_of, format_by_name, read_input
+from harness.storage.tables import cells_named, column_of, format_by_name, read_input, write_named
 from harness.text.dedup import normal
 
 
@@ -38,7 +47,7 @@ class DriftChoice:
     )
     least: options.Least = 10
     is_alarm: bool = option("Exit code 1 if something has drifted.", False, flags="--alarm")
-    out: Path | None = option("CSV file to write.", None, flags="-o --out")
+    out: Path | None = output("CSV file to write.", ".csv", default=None)
 
 
 def drift(
@@ -73,7 +82,7 @@ def drift(
     if rows.empty:
         raise DataError("drift: nothing to compare: no implicitness and no rate is on both sides")
     if choice.out is not None:
-        write_whole(choice.out, frame_csv(rows).encode())
+        write_named(choice.out, frame_csv(rows).encode())
     has_drift, is_tested = bool(rows["is_alarm"].any()), rows["tests"].iloc[0] > 0
     if is_json:
         show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
@@ -166,7 +175,7 @@ class CardChoice:
     by: str | None = option(
         "Columns to split rates by, comma-separated. Default: all texts together.", None
     )
-    out: Path = option("Markdown file to write.", flags="-o --out")
+    out: Path = output("Markdown file to write.", ".md")
 
 
 def card(
@@ -182,7 +191,7 @@ def card(
     query = point.query(where.results, options.names(choice.by, "--by"))
     table = read_rate_texts(where.workspace(), folder, query, where.table)
     made = card_markdown(folder, query, table[0], rates(*table), gaps([table]))
-    write_whole(choice.out, made.encode("utf-8", "replace"))
+    write_named(choice.out, made.encode("utf-8", "replace"))
     say(f"wrote the card of {file.model.name} to {choice.out}")
     if is_trial(file):
         warn("the run is of the sample set: its card shows the form, and measures nothing")

@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, argument, one_of, option
+from harness.cli.options import AsJson, ExitCode, argument, one_of, option, output
 from harness.data import split as parting
 from harness.data.split import STRATUM, counts_of_parts, leaks, split_rows
 from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import PAGE, say, show, show_json, show_rows, warn
-from harness.storage.files import refuse_file, refuse_source, write_whole
 from harness.storage.frames import plain_rows
-from harness.storage.tables import FileFormat, column_of, extended, output_format, read_input
+from harness.storage.tables import (
+    TABLE_ENDINGS,
+    FileFormat,
+    column_of,
+    extended,
+    output_format,
+    read_input,
+    write_named,
+)
 from harness.text.cleaning import chosen_steps
 from harness.text.cleaning import clean as clean_text
 
@@ -44,7 +51,7 @@ class SplitChoice:
     )
     column: str | None = option("Column of the texts. Default: text.", None)
     is_check: bool = option("Only count what the given files share.", False, flags="--check")
-    out: Path | None = option("Folder for the parts.", None, flags="-o --out")
+    out: Path | None = output("Folder for the parts.", default=None)
     seed: options.Seed = 0
 
 
@@ -63,7 +70,6 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         return _check(choice, is_json=is_json)
     if choice.out is None or len(choice.files) > 1:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
-    refuse_file(choice.out)
     table, where = read_input(choice.files[0], None, has_column=choice.column is not None)
     shares = _shares(choice.shares)
     named = {2: NAMES[::2], 3: NAMES}
@@ -76,8 +82,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
     paths = [choice.out / f"{name}.{target}" for name in names]
     for path, part in zip(paths, places, strict=True):
-        refuse_source(path, Path(where))
-        write_whole(path, extended(parting.picked(table, part), pandas.DataFrame(), target))
+        write_named(path, extended(parting.picked(table, part), pandas.DataFrame(), target))
     texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
     shared = leaks(texts)
     if is_json:
@@ -143,7 +148,7 @@ class CleanChoice:
         "Steps, comma-separated. Default: those of the cleaned texts of ISHate.", None
     )
     name: str = option("Name of the new column.", "cleaned", flags="--as")
-    out: Path = option("File to write: .csv, .tsv, .jsonl or .parquet.", flags="-o --out")
+    out: Path = output(options.TABLE_FILE, *TABLE_ENDINGS)
 
 
 def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
@@ -160,12 +165,11 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     out, target = choice.out, output_format(choice.out)
     steps = chosen_steps(options.names(choice.steps, "--steps"))
     table, where = read_input(choice.file, None, has_column=choice.column is not None)
-    refuse_source(out, Path(where))
     cells = map(text_of, column_of(table, choice.column, where=where))
     found = [(None, str(c), ()) if isinstance(c, Flag) else clean_text(c, steps) for c in cells]
     texts, notes, _ = zip(*found, strict=True)
     added = pandas.DataFrame({choice.name: texts, f"{choice.name}_note": notes}, dtype=object)
-    write_whole(out, extended(table, added, target))
+    write_named(out, extended(table, added, target))
     missing = Counter(note for note in notes if note)
     changed = Counter(name for _, _, own in found for name in own)
     if is_json:

@@ -33,8 +33,8 @@ from harness.present.page.items import (
     PageTable,
     collect_items,
 )
-from harness.storage.files import write_whole
 from harness.storage.runs import RunFolder
+from harness.storage.tables import write_named
 
 REPORT = "report.html"
 """The page's name in a results folder, where no other is given."""
@@ -56,7 +56,7 @@ def write_page(
         raise SpecError(f"--out {out}: a folder; name a file in it")
     data = page_data(folders, results, answers=answers)
     page = page_text(data).encode()
-    write_whole(out, page)
+    write_named(out, page)
     return data, len(page)
 
 
