@@ -85,7 +85,8 @@ def _stored(plan: RunPlan) -> StoredRows | None:
     if not any((folder.path / name).exists() for name in NAMES):
         return None
     try:
-        return StoredRows(folder)
+        with folder.held():
+            return StoredRows(folder)
     except StoreError as error:
         _log.warning("%s; rebuilt from the stored calls", str(error).partition(";")[0])
         _warn_left_out(_others(plan, folder.judges_before()), "the run was changed")
@@ -278,14 +279,23 @@ def read(
 
 
 def put_run(folder: RunFolder, file: RunFile, tables: RunTables) -> RunResult:
-    """Write a run whose records were all added to its tables."""
+    """Write a run whose records were all added to its tables.
+
+    Where the same run was made meanwhile, by another process or thread, that one stays.
+    """
     files = tables.files
     file, scores = derived(replace(file, packages=versions_here()), files)
-    if SCORES in folder.changed():  # the tables are checked when they are read
-        _log.warning("%s: changed since it was written; computed again", folder.scores)
     truncated = records.truncated_of(files)
-    folder.put(file, tables, scores)
-    return RunResult(folder, file, scores, truncated)
+    made = RunResult(folder, file, scores, truncated)
+    with folder.held() as other:
+        if other is not None and other.judges == file.judges:
+            theirs = RunResult(folder, other, tuple(folder.read_scores()), truncated)
+            if theirs.missing <= made.missing:
+                return theirs
+        if SCORES in folder.changed():  # the tables are checked when they are read
+            _log.warning("%s: changed since it was written; computed again", folder.scores)
+        folder.put(file, tables, scores)
+    return made
 
 
 class GatheredProgress:

@@ -1,8 +1,8 @@
 """Bytes to whole files: a reader sees the old file or the new one, never a part of one."""
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from errno import EISDIR
 from hashlib import file_digest
@@ -39,6 +39,27 @@ def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
             f"{path}: cannot be written ({error.strerror}); free some space or choose another "
             "--results or -o, then repeat the command"
         ) from error
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder, which one thread of one process at a time does; others wait.
+
+    A process that ends lets go, however it ends.
+    """
+    file = None
+    # Some disks have no locks; and where the folder cannot be made, writing into it says so.
+    with suppress(OSError, ImportError):
+        from fcntl import LOCK_EX, flock
+
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder, os.O_RDONLY)
+        flock(file, LOCK_EX)
+    try:
+        yield
+    finally:
+        if file is not None:
+            os.close(file)
 
 
 def refuse_unwritable(folder: Path, names: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ Equal inputs give equal bytes. A file that was changed since it was written is n
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from io import StringIO
@@ -237,6 +237,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         """Use the files in `path`, which need not exist yet."""
         self.path = path
+        self._before: dict[str, str] | None = None  # the sums at `check`
 
     @property
     def scores(self) -> Path:
@@ -343,6 +344,17 @@ class RunFolder:
     def check(self) -> None:
         """Raise StoreError, before a call is paid for, where the run cannot be written."""
         files.refuse_unwritable(self.path, (*NAMES, SUMS))
+        self._before = self._sums()
+
+    @contextmanager
+    def held(self) -> Iterator[RunFile | None]:
+        """Hold the folder, so that one at a time writes the run or reads all of it.
+
+        Gives the run with scores that another process or thread wrote since `check`, or None.
+        """
+        with files.held(self.path):
+            is_new = self._before is not None and self._before != (sums := self._sums())
+            yield self.read() if is_new and SCORES in sums and not self.changed() else None
 
     def write(
         self, run: RunFile, rows: Sequence[SampleRecord], scores: Sequence[ScoreRow] | None = None
@@ -350,12 +362,14 @@ class RunFolder:
         """Replace run.json and the tables, and scores.csv where there are scores."""
         tables = RunTables(self.path)
         tables.add(rows)
-        self.put(run, tables, scores)
+        with files.held(self.path):
+            self.put(run, tables, scores)
 
     def put(
         self, run: RunFile, tables: RunTables, scores: Sequence[ScoreRow] | None = None
     ) -> None:
         """Replace them by a run whose records were all added to its tables."""
+        self._before = None
         run = replace(run, tables=tables.digests)
         made = {RUN: msgspec.json.format(_ENCODER.encode(run), indent=2) + b"\n"}
         made |= {} if scores is None else {SCORES: table_text(scores).encode()}

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.stub_server import StubServer
 from support.toy import DECODINGS, SAMPLES, Toy
 
 from harness.errors import HarnessError, SpecError, StoreError
+from harness.models.function import FunctionModel
 from harness.pipeline import execute
 from harness.pipeline.resolve import RunOptions, resolve
 from harness.storage.run_tables import SampleRecord
@@ -34,6 +36,21 @@ def test_variants_are_in_the_task_s_order(toy: Toy, variants: tuple[str, ...], c
     ready = resolve(toy.space(), replace(BASE, variants=variants))
 
     assert " ".join(ready.plan.run.variants) == chosen
+
+
+def test_of_two_same_runs_at_once_the_later_ends_with_what_the_first_wrote(toy: Toy) -> None:
+    replies = map(str, count())
+    model = FunctionModel("mine", lambda _: next(replies), version="1")
+    asked = replace(BASE, model=model, judges=("near",))
+    first, later = (resolve(toy.space(), asked) for _ in range(2))
+    for plan in (first, later):
+        execute.prepare(plan)
+    whole = execute.run_one(first)
+    before = toy.bytes()
+    shutil.rmtree(toy.results / "calls")  # the later one has answers of its own
+
+    assert execute.run_one(later).scores == whole.scores
+    assert toy.bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import csv
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import nextafter, pi
 from pathlib import Path
+from time import sleep
 
 import pytest
 from support.each import each
@@ -68,6 +70,18 @@ def test_the_order_in_which_verdicts_came_changes_no_digest(tmp_path: Path) -> N
     folders[1].write(run_file(), [row(right(1.0), verdicts=other)])
 
     assert folders[0].read().tables == folders[1].read().tables
+
+
+def test_a_run_is_written_when_nobody_else_writes_it(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write(run_file(), ROWS[:1])
+    with ThreadPoolExecutor() as pool:
+        with RunFolder(tmp_path).held():
+            pool.submit(folder.write, run_file(3), ROWS)
+            sleep(0.05)
+            assert len(folder.read_rows()) == 1
+
+    assert len(folder.read_rows()) == 3
 
 
 @pytest.mark.parametrize("text", HOSTILE[1:])
