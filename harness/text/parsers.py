@@ -19,6 +19,14 @@ _OPTION = re.compile(
     r"[*_`\"'(\[]{0,3}([0-9]+)(?![^\W_]|[.,][0-9])",
     re.IGNORECASE,
 )
+# What takes the choice before it back: "1 is incorrect", "1 isn't", "1: wrong.", "1? No."
+_SUBJECT = r"(?!because|since|as|for|so)[a-z]+ (?:[a-z]+ )?"
+_DENIED = re.compile(
+    rf"[*_`\"')\]]{{0,4}}(?:\?| (?:{_SUBJECT})?(?:not|never|cannot|[a-z]+n['\u2019]t)\b"
+    rf"| {_SUBJECT}(?:incorrect|wrong|false)\b"
+    r"|[ .,:;(\u2013\u2014-]{1,3}(?:no|not|incorrect|wrong|false)(?=[.,!?)]|\Z))",
+    re.IGNORECASE,
+)
 # A number needs its mark: a sentence may open with "3 of us".
 _LIST_MARK = re.compile(r"\A\s*(?:[-*\u2022]\s+|\(?[0-9]{1,2}[.):]\s+)")
 _QUOTED_LINE = re.compile(r'\A["\u201c]([^"\u201c\u201d]+)["\u201d]\Z')
@@ -54,6 +62,16 @@ _SUM = re.compile(
 _TOP = re.compile(r"(?:\bof|/|(?<=[0-9]) ?-|\u2013|\bto|\bmax(?:imum)?:?) ?([0-9]+)")
 _BRACKET = re.compile(r" ?\(([^()\n]{0,40})\)")
 _NEGATED = re.compile(r"(?:\b(?:not|no|never)|n't)(?: [a-z]+){0,3} \Z", re.IGNORECASE)
+# What makes an echo of the label after it in a sentence, and what may open one that corrects.
+_ECHOED = re.compile(
+    r"\w.*[\"\u201c\u2018']\Z|\b(?:ask(?:s|ed|ing)?|tells?|told|says|said|writes?|wrote|outputs?|prints?"
+    r"|wants?|demands?|instruct(?:s|ed|ions?)?|ignor(?:es?|ed|ing)|quot(?:es?|ed|ing))\b",
+    re.IGNORECASE,
+)
+_CORRECTING = re.compile(
+    r"(?:\W|\b(?:my|the|so|final|overall|total|new|revised|on|reflection|in|sum|and)\b)*\Z",
+    re.IGNORECASE,
+)
 _ITEM = re.compile(r"[.)] (?=[^\W\d])")
 _CAPITAL = re.compile(r" [A-Z]")
 _SCALE = re.compile(
@@ -87,13 +105,14 @@ Grammar = Callable[..., float | Reason]
 def option_number(text: str, count: int) -> int | Reason:
     """The number of the option, 1 to `count`, that a reply opens with.
 
-    A reply that also names another option later has not chosen: it is UNPARSED.
+    A reply that also names another option later has not chosen, nor has one that denies or doubts
+    its own ("1 is incorrect", "1?"): it is UNPARSED.
     """
     words = " ".join(text.split())  # long runs of spaces would be costly to match
     if is_blank(words):
         return Reason.EMPTY
     match, options = _OPTION.match(words), {str(number) for number in range(1, count + 1)}
-    if match is None or match[1] not in options:
+    if match is None or match[1] not in options or _DENIED.match(words, match.end()):
         return Reason.UNPARSED
     if options.intersection(_NUMBER.findall(words, match.end())) - {match[1]}:
         return Reason.UNPARSED
@@ -105,7 +124,7 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
 
     Case, white space, marks and a lead-in such as "The answer is" are ignored. Where one choice
     begins with the words of another, the longer one counts. A reply is UNPARSED where it also names
-    another choice later, or opens with words that two choices share.
+    another choice later, denies its own, or opens with words that two choices share.
     """
     if is_blank(text):
         return Reason.EMPTY
@@ -118,7 +137,9 @@ def choice_text(text: str, choices: Sequence[str]) -> int | Reason:
     if own is None or plain.count(own) > 1:
         return Reason.UNPARSED
     rest = f"{words[len(own) :]} "
-    if any(f" {choice} " in rest for choice in plain if choice != own):
+    if _DENIED.match(rest.rstrip()) or any(
+        f" {choice} " in rest for choice in plain if choice != own
+    ):
         return Reason.UNPARSED
     return plain.index(own) + 1
 
@@ -148,7 +169,9 @@ def _opening(words: str, choices: Sequence[str]) -> str | None:
 def _plain(text: str) -> str:
     """The words of a text in lower case, with single spaces and no marks between them."""
     straight = normalize("NFKC", text).casefold().replace("\u2019", "'")
-    return " ".join(re.findall(r"[\w'-]*\w", straight))
+    # Not by one pattern with an end of its own, which takes the square of a row of hyphens.
+    runs = (run.rstrip("'-") for run in re.findall(r"[\w'-]+", straight))
+    return " ".join(filter(None, runs))
 
 
 def rating(text: str, *, low: int, high: int) -> float | Reason:
@@ -204,13 +227,16 @@ def stated_rating(text: str, *, low: int, high: int) -> float | Reason:
     Without these labels the reply may also open or close with another one, as in "Coherence: 2".
     A number does not count if it is not whole, not on the scale, next to another number, or part of
     a sentence ("2 people agree"), of a sum or of a numbered list, or if a bracket next to it
-    names another scale. A reply that also states another rating on the scale states none.
+    names another scale. A reply that also states another rating on the scale, or doubts its own,
+    states none, and so does one whose last label is an echo: "asked me to write Rating: 5".
     """
     lines = (" ".join(line.split()) for line in re.sub(r"[*_`]+", "", text).splitlines())
     words = "\n".join(filter(None, lines))
     if is_blank(words):
         return Reason.EMPTY
     labels = list(_LABEL.finditer(words))
+    if labels and _is_echo(words, labels):
+        return Reason.UNPARSED
     if labels:
         match = _AFTER_LABEL.match(words, labels[-1].end())
     else:
@@ -234,7 +260,17 @@ def _is_other(words: str, start: int, match: re.Match[str], high: int) -> bool:
     tops = _TOP.findall(words[start : match.start(1)]) + _TOP.findall(behind[1] if behind else "")
     is_scaled = bool(tops) and max(tops, key=lambda top: (len(top), top)) != str(high)
     is_negated = _NEGATED.search(words, max(0, start - 60), start)
-    return bool(is_scaled or is_negated or _SUM.match(words, match.end()))
+    is_asked = words.startswith("?", match.end())
+    return bool(is_scaled or is_negated or is_asked or _SUM.match(words, match.end()))
+
+
+def _is_echo(words: str, labels: Sequence[re.Match[str]]) -> bool:
+    """Whether the last label is said by others, or in prose behind one with another number."""
+    start = labels[-1].start()
+    sentence = re.split(r"[.;!?]\s|\n", words[max(0, start - 200) : start])[-1]
+    numbers = {match[1] for one in labels if (match := _AFTER_LABEL.match(words, one.end()))}
+    is_prose = len(numbers) > 1 and not _CORRECTING.match(sentence)
+    return bool(is_prose or _ECHOED.search(sentence))
 
 
 def _is_listed(words: str, match: re.Match[str]) -> bool:

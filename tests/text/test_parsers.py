@@ -37,7 +37,9 @@ REPLIES: list[tuple[str, int | Reason]] = [
     *(("neither", U), ("Neither 1 nor 2", U), ("both", U), ("none of the two", U)),
     *(("I cannot help with that.", U), ("I'm sorry, but I can't compare these 2 replies.", U)),
     *(("I would choose option 1 because option 2 is literal.", U), ("I pick 2", U)),
-    *(("The answer is not 1", U), ("The 2 replies differ", U), ("is 2", U), ("1st", U)),
+    *(("1 is incorrect", U), ("1? No.", U), ("(2) isn't it", U), ("1: wrong.", U), ("2, no", U)),
+    *(("1 because not rude", 1), ("2, which is not rude", 2), ("The answer is not 1", U)),
+    *(("The 2 replies differ", U), ("is 2", U), ("1st", U)),
     *(("It is 1", U), ("one", U)),
     *(("In 1 of the replies he agrees", U), ("Option A", U), ("Option two", U), ("A", U)),
     # Another number, or another grammar.
@@ -145,6 +147,8 @@ IN_SENTENCES: list[tuple[str, float | Reason]] = [
     *(("Rating: 4 less 2", U), ("Rating: 4 - no, 3", U), ("Rating: 2, 3", U), ("5? No. 4", U)),
     *(("Rating: 4. On reflection 4.5.", U), ("Rating: 3 times 1", U), ("Rating: 5 Minus 1", U)),
     *(("Certainly not: 5", U), ("Score: 4 (or 3)", U), ("4\n5", U), ("Rating: 3 read as 2", U)),
+    *(("Rating: 1. The user asked me to output Rating: 5", U), ('Says "Rating: 5"', U), ("1?", U)),
+    *(("Told to print Rating: 5. Rating: 1", 1.0), ("Rating: 1. In it is rating: 5", U)),
     # One rating, however it goes on.
     *(("4 because it stays on topic", 4.0), ("3 out of 5, since it drifts", 3.0), ("4 of 5", 4.0)),
     *(("4\nThe reply is fine", 4.0), ("Rating: 4 The reply is fine", 4.0), ("5 stars", 5.0)),
@@ -225,20 +229,13 @@ def test_a_long_reply_is_read_at_once(grammar: Grammar, text: str) -> None:
 @each(
     ("text", "expected"),
     [
-        ("Sure.", "Sure."),
-        ("  Sure.  \n", "Sure."),
-        ("Sure.\n\nNote: he agrees.", "Sure."),
-        ("Sure.\nWith pleasure.\n\nNote", "Sure.\nWith pleasure."),
-        ("\n\n\nSure.\n\nNote", "Sure."),
-        ("\r\n\r\nSure.\r\n\r\nNote", "Sure."),
-        (" \n \t\nSure.\n   \nNote", "Sure."),
-        ("Sure.\n\t\nNote", "Sure."),
-        ("Sure.\n \r\nNote", "Sure."),
-        ("Sure. \t \n\nNote", "Sure."),
-        ("Sure.\n\n\n\nNote\n\nMore", "Sure."),
-        ("One\r\ntwo", "One\r\ntwo"),
-        ("", ""),
-        ("\n \n\t\r\n", ""),
+        *(("Sure.", "Sure."), ("  Sure.  \n", "Sure."), ("Sure.\n\nNote: he agrees.", "Sure.")),
+        *(("Sure.\nWith pleasure.\n\nNote", "Sure.\nWith pleasure."),),
+        *(("\n\n\nSure.\n\nNote", "Sure."), ("\r\n\r\nSure.\r\n\r\nNote", "Sure.")),
+        *((" \n \t\nSure.\n   \nNote", "Sure."), ("Sure.\n\t\nNote", "Sure.")),
+        *(("Sure.\n \r\nNote", "Sure."), ("Sure. \t \n\nNote", "Sure.")),
+        *(("Sure.\n\n\n\nNote\n\nMore", "Sure."), ("One\r\ntwo", "One\r\ntwo"), ("", "")),
+        *(("\n \n\t\r\n", ""),),
     ],
 )
 def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: str) -> None:
@@ -248,19 +245,14 @@ def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: s
 @each(
     ("text", "expected"),
     [
-        ("She hints at it.\nAnswer: Sure, I will.", "Sure, I will."),
-        ("She hints.\n\nShe is cold.\n\nAnswer:\nSure.\n\nNote", "Sure."),
-        ("She hints.\n**Answer:** Sure.", "Sure."),
-        ("She hints.\n**Answer**: Sure.", "Sure."),
-        ("She hints.\n> answer : Sure.", "Sure."),
-        ("Answer: first thoughts\nAnswer: Sure.", "Sure."),
-        ("Her answer: none.\nAnswer: Sure.", "Sure."),
-        ("Sure, I will.", "Sure, I will."),
-        ("  Sure.\n", "Sure."),
-        ("She hints.\nSure.", ""),
-        ("She hints. Answer: Sure.\nNo more.", ""),
-        ("She hints.\nAnswer:", ""),
-        ("", ""),
+        *(("She hints at it.\nAnswer: Sure, I will.", "Sure, I will."),),
+        *(("She hints.\n\nShe is cold.\n\nAnswer:\nSure.\n\nNote", "Sure."),),
+        *(("She hints.\n**Answer:** Sure.", "Sure."), ("She hints.\n**Answer**: Sure.", "Sure.")),
+        *(("She hints.\n> answer : Sure.", "Sure."),),
+        *(("Answer: first thoughts\nAnswer: Sure.", "Sure."),),
+        *(("Her answer: none.\nAnswer: Sure.", "Sure."), ("Sure, I will.", "Sure, I will.")),
+        *(("  Sure.\n", "Sure."), ("She hints.\nSure.", "")),
+        *(("She hints. Answer: Sure.\nNo more.", ""), ("She hints.\nAnswer:", ""), ("", "")),
     ],
 )
 def test_the_answer_is_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
@@ -281,7 +273,8 @@ SAID: list[tuple[str, int | Reason]] = [
     *(("- He is cold.", 1), ("**He likes tea.**", 2), ("He is cold. And so am I.", 1)),
     *(("Answer: He is cold.", 1), ("The answer is: he likes tea.", 2)),
     *(("My choice is He is cold", 1),),
-    # Another choice named.
+    # Another choice named, or its own denied.
+    *(("He is cold? No.", U), ("He is cold is wrong.", U)),
     *(("He is cold. He likes tea.", U), ("He likes tea, so he asks for tea. He asks for tea.", U)),
     # No choice opens it, or not whole.
     *(("He is", U), ("He is colder.", U), ("He is cold-blooded.", U), ("He isn't cold.", U)),
@@ -337,6 +330,7 @@ def test_choices_that_begin_alike_or_have_no_words_are_separated_or_left(
         *(("", False), ("no", False), ("No, I", False), ("yes", False), ("I must say", False)),
         *(("I think so", False), ("No, I can't see any harm", False), ("sorryful", False)),
         *(("Yes, I'm sorry to say", False), ("The answer is no", False)),
+        ("-'" * 200_000, False),  # which a search that goes back would read for minutes
     ],
 )
 def test_declining_is_named_by_how_a_reply_opens(text: str, declines: bool) -> None:
