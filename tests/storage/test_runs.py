@@ -75,11 +75,10 @@ def test_the_order_in_which_verdicts_came_changes_no_digest(tmp_path: Path) -> N
 def test_a_run_is_written_when_nobody_else_writes_it(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.write(run_file(), ROWS[:1])
-    with ThreadPoolExecutor() as pool:
-        with RunFolder(tmp_path).held():
-            pool.submit(folder.write, run_file(3), ROWS)
-            sleep(0.05)
-            assert len(folder.read_rows()) == 1
+    with ThreadPoolExecutor() as pool, RunFolder(tmp_path).held():
+        pool.submit(folder.write, run_file(3), ROWS)
+        sleep(0.05)
+        assert len(folder.read_rows()) == 1
 
     assert len(folder.read_rows()) == 3
 
