@@ -64,7 +64,7 @@ _BRACKET = re.compile(r" ?\(([^()\n]{0,40})\)")
 _NEGATED = re.compile(r"(?:\b(?:not|no|never)|n't)(?: [a-z]+){0,3} \Z", re.IGNORECASE)
 # What makes an echo of the label after it in a sentence, and what may open one that corrects.
 _ECHOED = re.compile(
-    r"\w.*[\"\u201c\u2018']\Z|\b(?:ask(?:s|ed|ing)?|tells?|told|says|said|(?:out)?puts?|writes?|wrote|prints?"
+    r"\w.*[\"\u201c\u2018']\Z|\b(?:ask(?:s|ed|ing)?|t(?:ells?|old)|says|said|(?:out)?puts?|writes?|wrote|prints?"
     r"|wants?|demands?|instruct(?:s|ed|ions?)?|ignor(?:es?|ed|ing)|quot(?:es?|ed|ing))\b",
     re.IGNORECASE,
 )
