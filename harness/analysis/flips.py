@@ -61,12 +61,10 @@ def flip_rates(folder: RunFolder, judges: Sequence[JudgeEntry]) -> DataFrame:
 def _pairs(view: RunView, made: DataFrame, answers: DataFrame) -> DataFrame:
     """The perturbed samples of a view with both verdicts and answers; NaN where one is missing."""
     scores = view.scores[["id", "cluster", "value"]]
-    if not view.is_pool:
-        is_own = (answers["variant"] == view.variant) & (answers["decoding"] == view.decoding)
-        own = answers[is_own].drop_duplicates("sample").set_index("sample")["answer"]
-        scores = scores.assign(answer=scores["id"].map(own))
-    else:
-        scores = scores.assign(answer=None)
+    # Of a pool there is no answer: it has no variant's name.
+    is_own = (answers["variant"] == view.variant) & (answers["decoding"] == view.decoding)
+    own = answers[is_own].drop_duplicates("sample").set_index("sample")["answer"]
+    scores = scores.assign(answer=scores["id"].map(own))
     pairs = scores.merge(made, on="id")
     before = scores[["id", "value", "answer"]].rename(columns={"id": "from"})
     return pairs.merge(before, on="from", how="left", suffixes=("", "_before"), indicator="matched")

@@ -63,9 +63,7 @@ class ItemSelection:
         return int(self.answers["block"].nunique())
 
     def first(self, count: int | None) -> "ItemSelection":
-        """The first blocks, by default all."""
-        if count is None:
-            return self
+        """The first blocks; all for None."""
         kept = self.answers["block"].unique()[:count]
         return replace(self, answers=self.answers[self.answers["block"].isin(kept)])
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import quoteattr
 
 from harness.core import Sample
 from harness.data.annotation import BETWEEN, FIELDS, GUIDE, STRESSES
@@ -71,31 +70,6 @@ class Sheet:
         blanks = self.blanks or (rater or RATING,)
         lines = ([*row, *[None] * len(blanks)] for row in rows.itertuples(index=False))
         return BOM + csv_text((*rows.columns, *blanks), lines)
-
-    def config(self) -> str:
-        """The labelling config for Label Studio; a step shows up once it is to be taken."""
-        shown = [name for name in self.rows.columns if name != ROW]
-        lines = []
-        for place, name in enumerate(shown, 1):
-            lines.append(f"<Header value={quoteattr(name)}/>")
-            lines.append(f'<Text name="text{place}" value={quoteattr(f"${name}")}/>')
-        for step in self.steps:
-            lines += [
-                f'<View visibleWhen="choice-selected" whenTagName={quoteattr(name)} '
-                f"whenChoiceValue={quoteattr(','.join(words))}>"
-                for name, words in step.when.items()
-            ]
-            lines.append(f"<Header value={quoteattr(step.question)}/>")
-            lines.append(
-                f'<Choices name="{step.name}" toName="text{len(shown)}" '
-                f'choice="{"multiple" if step.is_several else "single"}" required="true">'
-            )
-            lines += [
-                f"<Choice value={quoteattr(label.word)} hint={quoteattr(label.means)}/>"
-                for label in step.labels
-            ]
-            lines += ["</Choices>", *["</View>"] * len(step.when)]
-        return "\n".join(["<View>", *lines, "</View>", ""])
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +231,9 @@ def pair_units(pairs: Sequence[TrainingPair], each: int | None, seed: int) -> li
     """A unit for each pair, named by its place from 1; `each` pairs of a source, by the seed."""
     by_source: dict[str, list[Unit]] = {}
     for place, pair in enumerate(pairs, 1):
-        fields, source = (
-            {"implicit": pair.implicit, "explicit": pair.explicit},
-            pair.source or "all",
-        )
-        by_source.setdefault(source, []).append((str(place), source, fields, pair.explicit))
+        fields = {"implicit": pair.implicit, "explicit": pair.explicit}
+        own = by_source.setdefault(source := pair.source or "all", [])
+        own.append((str(place), source, fields, pair.explicit))
     drawn = (sorted(own, key=lambda unit: digest((seed, unit[2]))) for own in by_source.values())
     return [unit for own in drawn for unit in own[:each]]
 

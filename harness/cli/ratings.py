@@ -162,7 +162,8 @@ class Writing:
                 page = filled_form("sheet.html", rater=rater, guide=sheet.guide, blocks=blocks)
                 files[f"{ending}.html"] = "".join(page)
         files |= {".guide.txt": sheet.guide} if sheet.guide else {}
-        files |= {".config.xml": sheet.config()} if sheet.steps else {}
+        config = "".join(filled_form("config.xml", sheet=sheet)) if sheet.steps else ""
+        files |= {".config.xml": config} if config else {}
         for name, text in files.items():
             write_new(Path(f"{stem}{name}"), text.encode())
         for line in said:

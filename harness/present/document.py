@@ -10,6 +10,7 @@ from itertools import accumulate, groupby, pairwise
 from math import inf, isnan
 from pathlib import Path
 from typing import Any, Final
+from xml.sax.saxutils import quoteattr
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -190,6 +191,7 @@ def _forms() -> Environment:
         loader=FileSystemLoader(Path(__file__).parent / "forms"),
     )
     made.filters |= {"md": _md, "h": lambda text: escape(without_controls(text)), "latex": latex}
+    made.filters["attr"] = quoteattr
     return made
 
 
@@ -232,21 +234,12 @@ def card_markdown(
     `texts` are its flagged texts, `rates` and `gaps` the rates of these by group.
     """
     tested = gaps[gaps["p_holm"].notna()]
-    sure = [
-        (
-            f"{gap.column}: {gap.group} less {gap.against}",
-            gap.rate,
-            f"{gap.gap:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
-            f"{gap.p_holm:.3g}",
-        )
-        for gap in tested[tested["p_holm"] < LEVEL]
-        .sort_values("p_holm", kind="stable")
-        .itertuples()
-    ]
+    sure = tested[tested["p_holm"] < LEVEL].sort_values("p_holm", kind="stable")
     facts = _facts(folder, query, texts, rates)
-    found = {"file": folder.read(), "facts": facts, "rates": _rates(rates), "sure": sure}
+    found = {"file": folder.read(), "facts": facts, "rates": _rates(rates)}
+    found |= {"sure": [*sure.itertuples()], "tested": len(tested)}
     limits = _limits(folder, texts, rates, gaps)
-    return "".join(form("card.md", tested=len(tested), **found, **limits))
+    return "".join(form("card.md", **found, **limits))
 
 
 def _facts(

@@ -100,12 +100,12 @@ def paired_gap(
     low, high = (_tango_end(more, less, worth, end * reach) for end in (1, -1))
     score = (more - less) * sqrt(worth / (more + less)) if more + less > 0 else 0.0
     counts = int((sums > 0).sum()), int((sums < 0).sum())
-    p = _fair_coins(*counts) if degrees is None else scales.student_p(score, degrees)
+    p = fair_coins(*counts) if degrees is None else scales.student_p(score, degrees)
     found = gap.between(low, high, clusters=own.clusters, degrees=degrees)
     return replace(found, statistic=score, p=p, worth=found.worth if degrees else worth)
 
 
-def _fair_coins(first: int, second: int) -> float:
+def fair_coins(first: int, second: int) -> float:
     """The two-sided chance that fair coins fall at least as unevenly; 1 without any."""
     from scipy.special import bdtr
 

@@ -149,6 +149,21 @@ def _p_below(differences: Floats, clusters: NDArray[np.generic]) -> float:
     return float(t.cdf(mean / error, count - 1))
 
 
+def most_over_constant(sizes: Sequence[int], right: Sequence[float], clusters: int) -> float:
+    """By how much at most an accuracy is above that of the best constant answer: a sure bound.
+
+    `sizes` are the numbers of texts of each kind, `right` the shares of them named rightly.
+    On one text the difference of both accuracies is 1 if a rarer kind is named rightly, and -1 if
+    the most common one is not. Its mean is normal, with no more independent texts than clusters:
+    the bound is the upper end of its 95 % interval.
+    """
+    most, total = max(range(len(sizes)), key=sizes.__getitem__), sum(sizes)
+    named = [n * share for n, share in zip(sizes, right, strict=True)]
+    gained, lost = sum(named) - named[most], sizes[most] - named[most]
+    mean = (gained - lost) / total
+    return mean + 1.96 * sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
+
+
 Fourfold = tuple[int, int, int, int]
 """How many items are right in both, in the first alone, in the second alone, in neither."""
 

@@ -16,6 +16,7 @@ from harness.analysis.sheets import Sheet, SheetForm, answers_sheet
 from harness.core import Sample
 from harness.data.ratings import read_key, read_rated
 from harness.errors import SpecError
+from harness.present import document
 from harness.registry import Registry, shipped_home
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.sheets import SheetSpec
@@ -160,7 +161,7 @@ def test_the_config_for_label_studio_is_xml_with_the_marks_of_the_sheet(tmp_path
     odd = form(tmp_path, FORM.replace("it is not", '<i> "it" is & is not'))
     sheet = answers_sheet([stored(tmp_path, "m")], odd)
 
-    root = ElementTree.fromstring(sheet.config())
+    root = ElementTree.fromstring("".join(document.form("config.xml", sheet=sheet)))
     assert [part.get("value") for part in root.iter("Text")] == ["$item", "$question", "$answer"]
     marks = [(part.get("value"), part.get("hint")) for part in root.iter("Choice")]
     assert marks == [("yes", "it is"), ("no", '<i> "it" is & is not')]

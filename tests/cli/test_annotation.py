@@ -10,6 +10,7 @@ from support.toy import Lines, csv_rows
 from harness.analysis.sheets import labels_sheet
 from harness.cli import main
 from harness.data.annotation import read_labels
+from harness.present.document import form
 from harness.registry import Registry, shipped_home
 from harness.specs.sheets import AnnotationSpec
 
@@ -60,7 +61,8 @@ def test_a_sheet_is_blind_and_has_a_column_for_each_step(sheets: list[Path]) -> 
 
 
 def test_in_label_studio_a_step_shows_up_once_it_is_to_be_taken() -> None:
-    root = ElementTree.fromstring(labels_sheet(ishate(), [(2, "Hm.")], 0).config())
+    sheet = labels_sheet(ishate(), [(2, "Hm.")], 0)
+    root = ElementTree.fromstring("".join(form("config.xml", sheet=sheet)))
 
     found = {view[1].get("name"): view for view in root.findall("View")}
     shown = {n: (v.get("whenTagName"), v.get("whenChoiceValue")) for n, v in found.items()}

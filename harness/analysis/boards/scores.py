@@ -4,7 +4,6 @@ import csv
 import logging
 from collections.abc import Iterable, Mapping
 from io import StringIO
-from math import comb, sqrt
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.score import ALL, all_scores, rows_of
 from harness.pipeline.score import HEADLINES as HEADLINES
-from harness.stats.clustered import clustered_mean
+from harness.stats.clustered import clustered_mean, fair_coins
+from harness.stats.comparison import most_over_constant
 from harness.stats.estimate import NoValue
 from harness.storage.cells import formula_text, long_cells
 from harness.storage.frames import Row as Row
@@ -215,19 +215,15 @@ def _of_places(heads: DataFrame, known: DataFrame) -> list[tuple[Row, str, str]]
     found = []
     for row in heads[(heads["share"] >= ALARMING) | (heads["same"] >= ALARMING_TIES)].itertuples():
         facts = []
-        if row.share >= ALARMING and row.signature not in has_rates and _is_rare(row):
-            facts.append(f"{row.share:.0%} of its choices are at one position")
+        if row.share >= ALARMING and row.signature not in has_rates:
+            at_one = round(row.share * row.clusters)
+            if fair_coins(at_one, row.clusters - at_one) < RARELY:
+                facts.append(f"{row.share:.0%} of its choices are at one position")
         if row.same >= ALARMING_TIES:
             facts.append(f"all choices score the same in {row.same:.0%} of its responses")
         words = "its accuracy depends on where the right choices are placed, not on understanding"
         found += [(row, "place", f"{' and '.join(facts)}; {words}")] if facts else []
     return found
-
-
-def _is_rare(row: Row) -> bool:
-    """Whether the right choices of two places rarely have so large a share at one."""
-    counts = range(round(row.share * row.clusters), row.clusters + 1)
-    return bool(sum(comb(row.clusters, n) for n in counts) / 2 ** (row.clusters - 1) < RARELY)
 
 
 def _constant(own: Mapping[str, Row], clusters: int) -> str | None:
@@ -246,15 +242,9 @@ def _constant(own: Mapping[str, Row], clusters: int) -> str | None:
         return "always"
     if not is_of_classes and shares[-1] <= 1 - NEARLY_ALL:
         return "never"
-    # On one text the difference of both accuracies is 1 if a rarer kind is named rightly, and -1 if
-    # the most common one is not. Its mean is normal, with no more independent texts than clusters.
-    most = max(kinds, key=lambda name: kinds[name].n)
-    right = {n: 1 - _known(r) if n == FALSE_ALARMS else _known(r) for n, r in kinds.items()}
-    gained = sum(row.n * right[name] for name, row in kinds.items() if name != most)
-    lost, total = kinds[most].n * (1 - right[most]), sum(row.n for row in kinds.values())
-    mean = (gained - lost) / total
-    error = sqrt(max(0.0, (gained + lost) / total - mean**2) / clusters)
-    return "beaten" if mean + 1.96 * error < 0 else None
+    right = [1 - _known(r) if n == FALSE_ALARMS else _known(r) for n, r in kinds.items()]
+    sizes = [row.n for row in kinds.values()]
+    return "beaten" if most_over_constant(sizes, right, clusters) < 0 else None
 
 
 def _kinds(own: Mapping[str, Row]) -> tuple[dict[str, Row], bool]:
@@ -350,7 +340,7 @@ def _fitness_words(finding: str, ceiling: Row, floor: Row, low: float, high: flo
     both = f"oracle ({three(ceiling.score)}) from literal ({three(floor.score)})"
     both += f", gap {'-' if np.isnan(low) else f'{three(low)} to {three(high)}'}"
     samples = min(ceiling.clusters, floor.clusters)
-    lost = [f"{row.model} {missing_words(row)}" for row in (ceiling, floor) if not row.n]
+    lost = [f"{row.model} {missing_words(row) or 'none'}" for row in (ceiling, floor) if not row.n]
     unfit = f"it distinguishes {both} by less than half of its scale, perhaps not at all"
     if low > 0:
         unfit = f"it rates one of them on the wrong side of chance: {both}"
@@ -373,6 +363,6 @@ def three(value: float | None) -> str:
 
 
 def missing_words(row: Row) -> str:
-    """How many verdicts are missing for each reason."""
+    """How many verdicts are missing for each reason; empty without any."""
     counts = ((getattr(row, f"missing_{reason}"), reason) for reason in Reason)
-    return ", ".join(f"{count} {reason}" for count, reason in counts if count) or "none"
+    return ", ".join(f"{count} {reason}" for count, reason in counts if count)

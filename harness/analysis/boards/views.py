@@ -161,7 +161,7 @@ def _without_rank(row: Row) -> str:
         rates = f"; TPR {three(row.tpr)}, FPR {three(row.fpr)}" if row.has_rates else ""
         return f"a constant answer (all texts, or nearly all, get one label{rates})"
     if row.value is None and row.n == 0:
-        return f"nothing could be read ({missing_words(row)})"
+        return f"nothing could be read ({missing_words(row) or 'none'})"
     if row.value is None:
         return "there are no texts of one kind, or they were not read"
     return "it has too few of the verdicts that others have" if row.has_ranks else ""

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
+import numpy as np
+
 from harness.analysis.boards.ranked import CONTROL, PARTS, board_verdicts, ranked, unranked
-from harness.analysis.boards.scores import HEADLINES
+from harness.analysis.boards.scores import HEADLINES, missing_words
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, pandas
-from harness.parts import Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.score import ALL
 from harness.specs.layouts import RunsLayout, TableLayout
@@ -58,18 +59,13 @@ def run_facts(scores: DataFrame) -> DataFrame:
     recipes = {text: _recipe(Signature.parse(text)) for text in scores["signature"].unique()}
     for name in RECIPE:
         dims[name] = [recipes[text][name] for text in dims["signature"]]
-    counts = scores[[f"missing_{reason}" for reason in Reason]].set_axis([*Reason], axis=1)
-    missing = [
-        ", ".join(f"{count} {reason}" for reason, count in row.items() if count)
-        for row in counts.to_dict("records")
-    ]
+    missing = [missing_words(row) for row in scores.itertuples()]
     why = [f"all missing: {words}" if words else "nothing to count" for words in missing]
-    lost = scores["value"].isna().to_numpy()
     return facts(
         dims.assign(level=dims["variant"].map(level_of)),
         **{name: scores[name].to_numpy() for name in NUMBERS if name in scores},
         missing=missing,
-        reason=[words if is_lost else "" for words, is_lost in zip(why, lost, strict=True)],
+        reason=np.where(scores["value"].isna(), why, ""),
         block=(scores["kind"] == CONTROL).to_numpy().astype(int),
         is_score=True,
     )
