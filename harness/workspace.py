@@ -95,18 +95,18 @@ class Workspace:
         """Whether no call may be made."""
         return self.terms.is_offline
 
-    def desk(self, model: Model) -> CachedClient:
+    def for_counting(self) -> "Workspace":
+        """The same workspace for what calls would be made: also of what cannot be opened here."""
+        return replace(self, terms=replace(self.terms, is_dry=True))
+
+    def desk(self, model: Model, *, is_checked: bool = True) -> CachedClient:
         """Open the cached client of a model, with its ledger of calls and its price, if known."""
+        if is_checked and model.kind in cached.HOSTED:
+            self.check_price(model.name)
         folder, price, priced_as = self.results / "calls" / model.name, None, None
         if model.kind in cached.HOSTED and (spec := self.registry.hosted(model.name)):
             price = self.registry.price(model.name)
             priced_as = None if self.registry.is_unpaid(model.name) else spec.model
-            if price is None and self.terms.budget and spec.key_env is not None:
-                raise SpecError(
-                    f"--budget: no price is known of model {model.name}; put it under "
-                    f"{spec.model!r} (the model of its YAML) into configs/prices.yaml of your own "
-                    "folder, or leave the budget out"
-                )
         files = BatchFiles(folder / "batches")
         waiting = [record.keys for record in files.read() if record.state != "collected"]
         client = CachedClient(
@@ -129,6 +129,17 @@ class Workspace:
                 "them, with --batch"
             )
         return client
+
+    def check_price(self, name: str) -> None:
+        """Refuse a hosted model that needs a key, and has no price, where there is a budget."""
+        is_paid = self.terms.budget and not self.terms.is_dry
+        spec = self.registry.hosted(name) if is_paid else None
+        if spec and spec.key_env is not None and self.registry.price(name) is None:
+            raise SpecError(
+                f"--budget: no price is known of model {name}; put it under {spec.model!r} (the "
+                "model of its YAML) into configs/prices.yaml of your own folder, or leave the "
+                "budget out"
+            )
 
     def training(self, spec: DataSpec, table: TableSpec) -> tuple[list[Sample], DataEntry]:
         """Read the samples of a table to train a classifier on; say where they came from."""

@@ -10,12 +10,21 @@ from contextlib import suppress
 from ctypes import CDLL
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from io import StringIO
 
 from harness import __version__
 from harness.cli.renamed import SUCCESSORS, successor
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
-from harness.present.screen import Messages, ProgressLine, prepare_streams, say, stream_fault, warn
+from harness.present.screen import (
+    PAGE,
+    Messages,
+    ProgressLine,
+    prepare_streams,
+    say,
+    stream_fault,
+    warn,
+)
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -141,6 +150,33 @@ def _run(words: list[str]) -> object:
     return ExitCode.DONE
 
 
+def parameters_of(words: Sequence[str]) -> set[str]:
+    """The parameters of a command of a plan; SpecError if there is none, or it may ask models."""
+    from harness.cli.options import expanded
+
+    name, _ = command_of(words)
+    if name not in COMMANDS:
+        raise SpecError(f"`before` and `after` of a plan: no such command {' '.join(words)!r}")
+    names = {*signature(expanded(_function(name))).parameters}
+    if "budget" in names:
+        raise SpecError(
+            f"`before` and `after` of a plan: {name} may ask models; name a task instead"
+        )
+    return names
+
+
+def inner(words: Sequence[str], where: Mapping[str, object]) -> int:
+    """The exit code of a command within another, whose folders it is given where it takes them."""
+    given = {f"--{name}": where[name] for name in parameters_of(words) & {*where}}
+    absent = [(flag, str(one)) for flag, one in given.items() if one and flag not in words]
+    page = vars(PAGE).copy()  # its own page begins and ends meanwhile
+    PAGE.begin(None)
+    try:
+        return outcome(lambda: _run([*words, *(word for pair in absent for word in pair)]))
+    finally:
+        vars(PAGE).update(page)
+
+
 def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
     """The command that some words call, which is empty if they call none, and the other words."""
     for name in BELOW:
@@ -205,9 +241,13 @@ def outcome(command: Callable[[], object]) -> int:
 def _command(name: str, *, has_all: bool) -> Callable[[list[str]], object]:
     from harness.cli.commands import command  # takes longer than to show `harness --help`
 
-    module, _, function = COMMANDS[name].partition(":")
     below = ", ".join(f"harness {own}" for own in BELOW if own.startswith(f"{name} "))
     ends = [] if has_all else [f"More options, and more of each: harness {name} {ALL_OPTIONS}"]
     ends += [f"See also: {below}"] if below else []
-    found = getattr(import_module(f"harness.cli.{module}"), function)
-    return command(name, found, "\n".join(ends), has_all=has_all)
+    return command(name, _function(name), "\n".join(ends), has_all=has_all)
+
+
+def _function(name: str) -> Callable[..., object]:
+    module, _, function = COMMANDS[name].partition(":")
+    found: Callable[..., object] = getattr(import_module(f"harness.cli.{module}"), function)
+    return found

@@ -1,5 +1,6 @@
 """The commands run, judge, merge, read, import: options become runs of the pipeline."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,6 +68,7 @@ class RunChoice:
         self, asking: JudgeOptions, where: Where, calling: options.Calling, *, is_json: bool
     ) -> "Study":
         """The runs of the plan, or of the options."""
+        from harness.cli.app import parameters_of
         from harness.cli.plans.study import Study
         from harness.pipeline.studies.plans import Cell, plan_cells
 
@@ -85,7 +87,12 @@ class RunChoice:
             space = space.with_budget(spec.budget_usd)
         cells = plan_cells(space, spec, name=name, allows_self=asking.is_self_judge_allowed)
         cap = "budget_usd" if calling.budget is None else "--budget"
-        return Study(name, space, cells, line, cap, is_json)
+        for command in (*spec.before, *spec.after):
+            parameters_of(shlex.split(command.partition(" > ")[0]))
+        places = {"results": where.results, "home": where.home, "data": where.data}
+        places["prompts"] = where.prompts
+        study = Study(name, space, cells, line, cap, is_json, spec.before, spec.after)
+        return replace(study, where=places)
 
     def _refuse_with_plan(self, asking: JudgeOptions, where: Where) -> None:
         names = ("task", "model", "judge", "variant", "limit", "backend", "answers", "scorer")

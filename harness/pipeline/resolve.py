@@ -15,7 +15,7 @@ from msgspec import structs
 
 from harness import __version__
 from harness.core import Model, Response, Run, Sample
-from harness.errors import SpecError, StoreError
+from harness.errors import ModelError, SpecError, StoreError, of_model
 from harness.implicitness.open import NONE, with_options
 from harness.judges.custom import JudgeLabel, SourcedJudge
 from harness.models.client.cached import CachedClient, OfflineModel, Retry
@@ -219,9 +219,18 @@ def _model(
         return options.model, as_asked(options.model.modes, model=options.model.name)
     spec = workspace.registry.load("configs/models", options.model, options.backend)
     context = setup.TaskContext(options.task, parts.task, samples, chosen)
-    model = setup.build_model(workspace, options.model, spec, context)
-    task = as_asked(model.modes, model=model.name)
-    return setup.resolved(workspace, model, spec), task
+    try:
+        model = setup.build_model(workspace, options.model, spec, context)
+        task = as_asked(model.modes, model=model.name)
+        return setup.resolved(workspace, model, spec), task
+    except ModelError as error:
+        if not (workspace.terms.is_dry and isinstance(spec, LocalSpec | HostedSpec)):
+            raise
+        said = "%s; its calls are counted at four characters a token"
+        _log.warning(said, of_model(options.model, error), extra={"is_once": True})
+    modes = frozenset({Mode.GENERATE, Mode.CHOOSE})
+    unopened = OfflineModel(options.model, "unopened", f"unopened {options.model}", modes)
+    return unopened, as_asked(unopened.modes, model=unopened.name)
 
 
 def _plan_of(

@@ -193,7 +193,7 @@ def _trained(
 class JudgeSetup:
     """A judge, its entry in run.json, and the client of the model it asks; None if it asks none.
 
-    `key_error` is what is wrong with that model's key, None where nothing is.
+    `key_error` is what is wrong with that model's key or its price, None where nothing is.
     """
 
     judge: Judge
@@ -280,9 +280,10 @@ def _set_up(workspace: Workspace, label: JudgeLabel, judge_model: str | None) ->
         return setup
     try:
         workspace.registry.check_key(asked)
-    except ModelError as error:
+        workspace.check_price(asked)
+    except (ModelError, SpecError) as error:
         setup = replace(setup, key_error=str(error))
-    return replace(setup, client=workspace.desk(model))
+    return replace(setup, client=workspace.desk(model, is_checked=False))
 
 
 def stored_setup(workspace: Workspace, entry: JudgeEntry) -> JudgeSetup:

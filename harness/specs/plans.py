@@ -39,7 +39,10 @@ class PlanSpec(Spec, frozen=True, kw_only=True):
     `models` and `controls` are names in configs/models/; a control that a task does not define is
     left out of it. `limit` is how many samples of each task are asked about, by default all;
     `seeds` are those of the random draws, each with runs of its own. `budget_usd` is what all calls
-    may cost together. `allow_self_judge` lets a model judge its own answers.
+    may cost together. `allow_self_judge` lets a model judge its own answers. `before` and `after`
+    are commands of this program, without its name, that are carried out before and after the runs:
+    {runs} stands for the runs of the plan, {folder} for the folder of its leaderboard; what a
+    command prints is kept there, or in the file after ` > `.
     """
 
     about: str
@@ -50,6 +53,8 @@ class PlanSpec(Spec, frozen=True, kw_only=True):
     seeds: Seeds = (0,)
     budget_usd: Annotated[float, Meta(ge=0)] | None = None
     allow_self_judge: bool = False
+    before: Names = ()
+    after: Names = ()
 
     def __post_init__(self) -> None:
         if self.budget_usd is not None and not isfinite(self.budget_usd):

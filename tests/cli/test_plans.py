@@ -190,6 +190,46 @@ def test_a_cell_that_fails_stops_no_other(toy: Toy, stub: StubServer, capsys: Li
     assert "toy, base: accuracy" in found.out or "toy: accuracy" in found.out
 
 
+def test_a_judge_or_a_model_that_cannot_start_stops_no_other_and_is_told_once(
+    toy: Toy, capsys: Lines
+) -> None:
+    toy.write(
+        "configs/judges/shut.yaml",
+        "{about: a, kind: preference, model: away, template: judges/choice, "
+        "options: {accept: right, reject: wrong}, decoding: {temperature: 0, max_tokens: 4}}",
+    )
+    toy.write("configs/models/away.yaml", "{about: a, kind: openai, model: m, key_env: NO_KEY}")
+    toy.write("configs/models/big.yaml", "{about: a, kind: vllm, model: no/such, dtype: float32}")
+    text = """{about: a, controls: [oracle, literal], models: [big], budget_usd: 3,
+        tasks: [{task: toy, judges: [near, shut], variants: [base]}]}"""
+
+    assert (plan(toy, "--dry-run", text=text), plan(toy, text=text)) == (0, 1)
+
+    out, err = capsys.readouterr()
+    assert "no price for away" in out
+    assert re.search(r"\n *toy +big +\d+ ", out)  # counted without its package
+    assert [path.parts[-2] for path in toy.runs()] == ["literal", "oracle"]
+    assert err.count("without judge shut, which cannot start: ") == 1
+    assert "no price is known of model away" in err or "NO_KEY" in err
+
+
+def test_commands_before_and_after_the_runs_write_into_the_plans_folder(
+    toy: Toy, capsys: Lines
+) -> None:
+    text = """{about: a, controls: [oracle], tasks: [{task: toy, variants: [base]}], before: [
+        list tasks], after: ["table {runs} --rows model -o {folder}/t.md", table none]}"""
+
+    assert plan(toy, text=text) == 1
+
+    folder, (out, err) = toy.results / "plans/night", capsys.readouterr()
+    assert "oracle" in (folder / "t.md").read_text("utf-8")
+    assert "toy" in (folder / "before-1.txt").read_text("utf-8")
+    assert "[after 2/2] table none: exit code 2, see above" in err
+    assert "wrote 1 table" not in out
+    assert plan(toy, "--dry-run", text=text) == 0
+    assert "before the runs: harness list tasks" in capsys.readouterr().out
+
+
 def test_a_mistake_in_a_model_of_ones_own_stops_its_cell_alone(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/models/odd.yaml", "kind: python\nentry: odd.py:Odd\nabout: It has a bug.\n")
     toy.write(
@@ -255,6 +295,8 @@ def test_a_model_is_opened_once_for_all_its_tasks_and_freed_after_them(
         ("models: [oracle], tasks: []", "tasks"),
         ("models: [oracle], tasks: [toy], budget_usd: .inf", "budget_usd inf is no sum"),
         ("models: [oracle], tasks: [toy], buget_usd: 3", "mean budget_usd"),
+        ("models: [oracle], tasks: [toy], after: [tabel x]", "no such command 'tabel x'"),
+        ("models: [oracle], tasks: [toy], before: [judge x]", "judge may ask models"),
         ("models: [oracle], tasks: [{task: toy, sedes: [1]}]", "mean seeds"),
     ],
 )

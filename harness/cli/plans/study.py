@@ -1,7 +1,11 @@
 """The runs of a plan, or of options: what they would ask, how far they are, how they end."""
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +37,8 @@ FACTS = ("task", "model", "seed", "limit", "answers")
 class Study:
     """Runs that are ready to be counted or carried out; `name` is that of a plan, if any.
 
-    `cap` is the option or key that the budget comes from.
+    `cap` is the option or key that the budget comes from. `before` and `after` are commands of a
+    plan, `where` the folders that they are given.
     """
 
     name: str
@@ -42,6 +47,9 @@ class Study:
     line: ProgressLine
     cap: str
     is_json: bool
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    where: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:
@@ -55,7 +63,7 @@ class Study:
 
     def dry_run(self) -> int:
         """Print a line a run, or more of one alone, and the sum; make no call."""
-        plans.resolve_cells(self.space, self.cells)
+        plans.resolve_cells(self.space.for_counting(), self.cells)
         calls = plans.count_calls(self.cells)
         if self.is_single:
             return _put_dry_run(self.cells[0].title, calls[0], self.space, is_json=self.is_json)
@@ -64,6 +72,8 @@ class Study:
             show_json([facts | {"calls": plain_rows(own)} for facts, own in pairs])
         _put_cells(f"{self.title}: {SIZES}", self.cells, sizes(calls))
         put_sums(pandas.concat(calls), self.space.terms, start="in all: ", cap=self.cap)
+        for title, lines in (("before", self.before), ("after", self.after)):
+            say("".join(f"{title} the runs: harness {line}\n" for line in lines).strip("\n"))
         return _put_errors(self.cells)
 
     def status(self) -> int:
@@ -100,8 +110,29 @@ class Study:
 
     def run(self, tag: str | None) -> int:
         """Carry out every run, then rank all of them together; those of a plan have a report."""
+        lost = self._commands("before", self.before, ())
         plans.resolve_cells(self.space, self.cells, is_shown_again=True)
-        return self._run_resolved(tag)
+        return self._run_resolved(tag) or ExitCode.of(lost)
+
+    def _commands(self, title: str, lines: Sequence[str], runs: Sequence[RunFolder]) -> int:
+        """Carry out commands of the plan; how many failed. What one prints is kept in a file."""
+        from harness.cli.app import inner
+
+        failed, folder = 0, self.space.results / "plans" / self.name
+        for place, line in enumerate(lines, 1):
+            command, _, out = line.replace("{folder}", str(folder)).partition(" > ")
+            each = [
+                [str(one.path) for one in runs] if word == "{runs}" else [word]
+                for word in shlex.split(command)
+            ]
+            with redirect_stdout(printed := StringIO()):
+                code = inner(list(chain(*each)), self.where)
+            kept = Path(out.strip() or folder / f"{title}-{place}.txt")
+            write_whole(kept, printed.getvalue().encode())
+            failed += code != ExitCode.DONE
+            end = f"exit code {code}, see above" if code else "done"
+            warn(f"[{title} {place}/{len(lines)}] {line}: {end}; printed {kept}")
+        return failed
 
     def _run_resolved(self, tag: str | None) -> int:
         if self.is_single and (plan := self.cells[0].plan) is not None:
@@ -116,9 +147,10 @@ class Study:
         files = files if runs else {}
         if files:
             self._write(runs, **files)
+        lost = self._commands("after", self.after, runs)
         if self.is_json:
             show_json(self._ended(files))
-            return _worst(self.cells)
+            return _worst(self.cells) or ExitCode.of(lost)
         if runs:
             put_joint_boards(runs)
         if files and (budget := self.space.terms.budget) is not None:
@@ -131,7 +163,8 @@ class Study:
             on = "on: what is stored is not asked again"
             old = f"; the leaderboard has these as they were stored before: {kept}" * bool(kept)
             warn(f"{fact} {on}{old}")
-        return _worst(self.cells)
+        _put_without(self.cells)
+        return _worst(self.cells) or ExitCode.of(lost)
 
     def _ended(self, files: Mapping[str, Path]) -> object:
         done = [cell.result for cell in self.cells]
@@ -213,7 +246,15 @@ def _put_errors(cells: Sequence[Cell]) -> int:
     lost = [cell for cell in cells if cell.error]
     for cell in lost:
         warn(f"{cell.title}: cannot run: {cell.error}")
-    return ExitCode.of(lost)
+    return ExitCode.of(_put_without(cells) or lost)
+
+
+def _put_without(cells: Sequence[Cell]) -> bool:
+    """Say once of each judge that cannot start why; whether there is one."""
+    found = {name: why for cell in cells if not cell.error for name, why in cell.without.items()}
+    for name, why in found.items():
+        warn(f"without judge {name}, which cannot start: {why}")
+    return bool(found)
 
 
 def _end_words(cell: Cell) -> str:
@@ -247,4 +288,5 @@ def _worst(cells: Sequence[Cell], *, is_part: bool = False) -> int:
     if is_part and plans.FAILED in ends:
         return ExitCode.USER_MISTAKE
     made = [cell.result or cell.part for cell in cells]
-    return ExitCode.of(any(one is None or one.missing for one in made))
+    lost = any(one is None or one.missing for one in made)
+    return ExitCode.of(lost or any(cell.without for cell in cells))

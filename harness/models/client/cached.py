@@ -122,13 +122,14 @@ class CallPolicy:
     """What a command may call, for how much.
 
     Of stored failures those without a reply are asked again (`retry`: `failed`), also those that
-    were refused, filtered or cut (`all`), or none.
+    were refused, filtered or cut (`all`), or none. `is_dry`: calls are counted, and none is made.
     """
 
     is_offline: bool = False
     retry: Retry = "failed"
     budget: Budget | None = None
     is_batch: bool = False
+    is_dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

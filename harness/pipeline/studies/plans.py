@@ -5,21 +5,22 @@ share one budget. A cell that fails stops no other.
 """
 
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from msgspec import UNSET, UnsetType, structs
 
-from harness.errors import BudgetReached, HarnessError, SpecError, StoreError
+from harness.errors import BudgetReached, HarnessError, ModelError, SpecError, StoreError
 from harness.implicitness.open import with_options
 from harness.lazy import DataFrame, pandas
+from harness.models.client.cached import OfflineModel
 from harness.pipeline import execute, preview
 from harness.pipeline.execute import RunResult
 from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.resolve import RunPlan, resolve, unchanged
-from harness.pipeline.setup import RunOptions, check_judges
+from harness.pipeline.setup import RunOptions, check_judges, set_up_judges, smoke_test_judges
 from harness.pipeline.studies.shards import Shard, ShardResult, run_part, share_budget
 from harness.specs.models import ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
@@ -36,8 +37,9 @@ class Cell:
     """One run of a study, and how far it has come; `words` has its other settings, as its seed.
 
     An error of a cell that `is_strict` is raised. `plan` is None before it is resolved, and from
-    its end on, as it holds weights. `stored` is an earlier run, where this one did not end. Of a
-    status `done` calls are stored and `left` would be made; `is_whole`: and all judges have read.
+    its end on, as it holds weights. `without` are judges that cannot start, and why. `stored` is an
+    earlier run, where this one did not end. Of a status `done` calls are stored and `left` would be
+    made; `is_whole`: and all judges have read.
     """
 
     options: RunOptions
@@ -45,6 +47,7 @@ class Cell:
     is_strict: bool = False
     plan: RunPlan | None = None
     error: str = ""
+    without: Mapping[str, str] = field(default_factory=dict)
     end: str = ""
     result: RunResult | None = None
     part: ShardResult | None = None
@@ -126,14 +129,34 @@ def resolve_cells(
 
     With `is_shown_again` unchanged runs are recognised.
     """
-    space = replace(workspace, opened=WeakValueDictionary())
+    space, known = replace(workspace, opened=WeakValueDictionary()), dict[str, str]()
     for cell in cells:
         try:
+            _leave_out(space, cell, known)
             cell.plan = resolve(space, cell.options, is_shown_again=is_shown_again)
         except HarnessError as error:
             if cell.is_strict:
                 raise
             cell.error = str(error)
+
+
+def _leave_out(space: Workspace, cell: Cell, known: dict[str, str]) -> None:
+    """Leave out the judges that cannot be built; `known` says why, of each that was tried."""
+    if cell.is_strict:
+        return
+    names = cell.options.judges or space.registry.load("tasks", cell.options.task).judges
+    nobody = OfflineModel("", "", "", frozenset())
+    for name in {str(name) for name in names} - {*known}:
+        try:
+            set_up_judges(space, replace(cell.options, judges=(name,)), tested=nobody)
+            known[name] = ""
+        except HarnessError as error:
+            known[name] = str(error)
+    cell.without = {str(name): known[str(name)] for name in names if known[str(name)]}
+    kept = tuple(name for name in names if str(name) not in cell.without)
+    if not kept:
+        raise ModelError("; ".join(cell.without.values()))
+    cell.options = replace(cell.options, judges=kept)
 
 
 def carry_out(cells: Sequence[Cell], shard: Shard | None = None) -> Iterator[Cell]:
@@ -171,6 +194,9 @@ def _carry_out(cell: Cell, shard: Shard | None) -> None:
     if plan is None:
         return
     try:
+        if not (cell.is_strict or plan.client.terms.is_offline):
+            plan, lost = _startable(plan)
+            cell.without = {**cell.without, **lost}
         if shard is not None:
             cell.part = run_part(plan, shard)
         else:
@@ -184,6 +210,21 @@ def _carry_out(cell: Cell, shard: Shard | None) -> None:
         cell.end = OUT_OF_BUDGET if is_spent else FAILED if is_known else BUG
         cell.error = str(error) if is_known else traceback.format_exc()
         cell.stored = plan.folder if _file_of(plan.folder) else None
+
+
+def _startable(plan: RunPlan) -> tuple[RunPlan, dict[str, str]]:
+    """The plan without the judges that fail at a try, and why; not without any."""
+    lost = dict[str, str]()
+    for one in plan.judges:
+        try:
+            smoke_test_judges(plan.plan, [one])
+        except HarnessError as error:
+            lost[one.entry.name] = str(error)
+    if lost and len(lost) == len(plan.judges):
+        raise ModelError("; ".join(lost.values()))
+    inputs = {name: made for name, made in (plan.inputs or {}).items() if name not in lost}
+    kept = tuple(one for one in plan.judges if one.entry.name not in lost)
+    return replace(plan, judges=kept, inputs=plan.inputs and inputs), lost
 
 
 def _file_of(folder: RunFolder) -> RunFile | None:
@@ -211,8 +252,10 @@ def count_calls(cells: Sequence[Cell]) -> list[DataFrame]:
 def look_up(workspace: Workspace, cells: Sequence[Cell]) -> None:
     """Say how far cells are; no server is asked, and of an unchanged run no sample is read."""
     space = replace(workspace.of_stored(), opened=WeakValueDictionary())
+    known = dict[str, str]()
     for cell in cells:
         try:
+            _leave_out(space, cell, known)
             if (plan := unchanged(workspace, cell.options)) is not None:
                 cell.done = plan.file.costs.total.calls if plan.file.costs else plan.file.planned
                 cell.left, cell.missing, cell.is_whole = 0, _missing(plan.file), True
