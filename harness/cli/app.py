@@ -14,7 +14,6 @@ from inspect import signature
 from io import StringIO
 
 from harness import __version__
-from harness.cli.renamed import SUCCESSORS, successor
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
 from harness.present.screen import (
     PAGE,
@@ -25,6 +24,7 @@ from harness.present.screen import (
     stream_fault,
     warn,
 )
+from harness.text.renamed import SUCCESSORS, successor
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."

@@ -12,7 +12,7 @@ from support.toy import Lines
 from harness.cli import main
 from harness.cli.app import BELOW, COMMANDS, TOP, command_of
 from harness.cli.options import ExitCode, Only, expanded, option
-from harness.cli.renamed import SUCCESSORS
+from harness.text.renamed import SUCCESSORS
 
 OF_0_1 = """run, judge, merge, slurm, read, import, tokens, split, clean, train, grid, build,
 leaderboard, agree, items, compare, gate, table, curve, plot, rates, drift, card, profile, report,
