@@ -139,13 +139,17 @@ def _none(reason: str) -> _Row:
 
 
 def _is_on_another_scale(panel: Panel, judge: JudgeTable, values: Floats) -> bool:
-    """Whether one side's values are shares or cosines, all in 0..1, and the other's go beyond."""
-    scales = [JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|")]
+    """Whether raters leave the judge's scale, or one side alone has all values in 0..1."""
+    parts = (JudgeRecipe(judge.judge, part).scale for part in judge.recipe.split("|"))
+    scales = [scale for scale in parts if scale and scale[1] > 1]
     known = panel.ratings[~np.isnan(panel.ratings)]
-    if any(scale and scale[1] > 1 for scale in scales) or not len(known) or not len(values):
+    if not len(known) or not len(values):
         return False
+    if any(np.min(known) < low or np.max(known) > high for low, high in scales):
+        return True
     sides = [bool(np.min(side) >= 0 and np.max(side) <= 1) for side in (known, values)]
-    return sides[0] != sides[1] and bool(np.ptp(known) > 0 and np.ptp(values) > 0)
+    is_other = sides[0] > sides[1] if scales else sides[0] != sides[1]
+    return is_other and bool(np.ptp(known) > 0 and np.ptp(values) > 0)
 
 
 def _of_values(analysis: _Analysis, judge: JudgeTable) -> Iterator[_Row]:

@@ -379,3 +379,8 @@ def test_a_judge_that_gives_one_value_or_only_low_ratings_is_still_compared() ->
     rating = replace(found.judges[0], recipe="all|T0.3|own:00|ratings-0-5-x1")
     kept = rows(replace(found, judges=(rating,)))
     assert kept["own", "alpha_judge_with_each"].value is not None
+    for low in (1, 0):  # yes or no by people, and a rating of 1 to 5 or of 0 to 5
+        asked = panel(ratings(ann=HALVES, bob=HALVES), own=ANN)
+        rating = replace(asked.judges[0], recipe=f"all|T0.3|own:00|ratings-{low}-5-x1")
+        row = rows(replace(asked, judges=(rating,)))["own", "alpha_judge_with_each"]
+        assert (row.value, row.reason) == (None, "the judge's scale is not the raters'")

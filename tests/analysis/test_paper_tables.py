@@ -94,6 +94,18 @@ def test_other_samples_or_variants_make_tables_of_their_own(tmp_path: Path) -> N
     assert (table.headings, values(table)) == (("base", "5"), {("ant",): (0.75, 0.0)})
 
 
+def test_a_task_of_one_judge_that_fits_no_table_has_its_own(tmp_path: Path) -> None:
+    for variant in ("cot5", "cot6"):
+        run_on_disk(tmp_path, "ant", {"near": "1110", "far": "1100"}, variant=variant)
+    labelled(tmp_path, "ant", "nh" * 20, task="quiz")
+
+    tables = made(tmp_path, RunsLayout(about="All", rows=("model",), columns=("task",)))
+
+    *of_toy, of_quiz = [table.headings for table in tables if table.headings]
+    assert set(of_toy[:4]) == {("toy",)}
+    assert of_quiz == ("quiz",)
+
+
 def test_an_empty_cell_is_no_zero_and_has_its_reason(tmp_path: Path) -> None:
     run_on_disk(tmp_path, "ant", {"near": "1110", "far": "...."})
     run_on_disk(tmp_path, "bee", {"near": "11.0"})
@@ -131,7 +143,7 @@ def test_what_is_not_there_is_refused_with_what_to_do(tmp_path: Path) -> None:
         adapted(PLAIN, columns=["model"])
 
 
-def labelled(results: Path, model: str, chosen: str) -> None:
+def labelled(results: Path, model: str, chosen: str, task: str = "toy") -> None:
     """A run of a model that gives forty texts, half of them hidden, a label each."""
     labels = ("non", "hidden")
     rows = []
@@ -143,7 +155,8 @@ def labelled(results: Path, model: str, chosen: str) -> None:
         rows.append(row(verdict, sample=sample, decoding="logprob", verdicts={"gold": verdict}))
     spec = structs.replace(choices({"base": VARIANT}), classes=ClassesSpec())
     file = replace(choice_run(spec, len(chosen)), model=replace(SMALL, name=model, kind="vllm"))
-    folder = RunFolder(results / "runs" / "toy" / model / model)
+    file = replace(file, run=replace(file.run, task=task))
+    folder = RunFolder(results / "runs" / task / model / model)
     folder.write(file, rows, score_rows(file, rows))
 
 

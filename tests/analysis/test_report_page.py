@@ -21,7 +21,7 @@ from harness.lazy import pandas
 from harness.parts import Mode
 from harness.present.page.items import PageParts
 from harness.present.page.page import page_data, page_text, shell_text
-from harness.present.page.tables import asked
+from harness.present.page.tables import Board, asked, headline
 from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry
 
@@ -140,6 +140,24 @@ def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> 
 
     told = [line for line in lines if "by choice" in line]
     assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
+
+
+def test_a_single_model_is_compared_with_the_chance_level_of_what_ranks_it() -> None:
+    row = {"model": "my_mod", "metric": "accuracy", "rank": 1, "low": 0.375, "high": 0.581}
+    row |= {"value": 0.478, "chance": 0.5, "task": "hate_speech"}
+    said = []
+    for by in ("tpr_less_fpr", "macro_f1", "mean"):
+        rows = pandas.DataFrame([row | {"ranked_by": by}])
+        said.append(
+            headline(Board(rows, next(rows.itertuples()), "base"), []).partition("ranked. ")[2]
+        )
+
+    assert said == [
+        "my_mod has TPR less FPR 0.478 (0.375 to 0.581): above chance, which is 0.000.",
+        "my_mod has macro F1 0.478 (0.375 to 0.581).",
+        "my_mod has accuracy 0.478 (0.375 to 0.581): not significantly different from chance, "
+        "which is 0.500.",
+    ]
 
 
 def test_of_two_recipes_boards_are_named_by_what_differs_and_ranks_come_first(

@@ -185,10 +185,17 @@ def paper_tables(
     Raises SpecError for a name that no fact has, StoreError where no fact is left.
     """
     kept = chosen(facts, layout)
-    groups = _groups(kept["dim"], layout)
     more = [] if extra is None or not len(extra) else [_of_models(extra, kept["dim"], layout)]
-    kept, single = _without_single(kept, layout, groups)
-    keys, made = _keys(kept, groups), []
+    return _tables(kept, layout, more, ranks)
+
+
+def _tables(
+    facts: DataFrame, layout: TableLayout, more: Sequence[DataFrame], ranks: Ranks | None
+) -> list[PaperTable]:
+    """The tables of chosen facts; no fact is left out."""
+    groups = _groups(facts["dim"], layout)
+    kept, single = _without_single(facts, layout, groups)
+    keys, made, is_left = _keys(kept, groups), list[PaperTable](), pandas.Series(True, single.index)
     for key in _ordered({*keys}, groups, layout):
         named = dict(zip(groups, key, strict=True))
         own = [kept[[one == key for one in keys]]]
@@ -197,9 +204,10 @@ def paper_tables(
             for name in named if joined is not single else {*named} - {"judge", "metric"}:
                 is_fit &= _dim(joined, name).isna() | (_dim(joined, name) == named[name])
             own.append(joined[is_fit])
+            is_left &= ~is_fit if joined is single else True
         found = pandas.concat([one for one in own if len(one)], ignore_index=True)
         made.append(_table(layout, found, named, ranks))
-    return made
+    return made + (_tables(single[is_left], layout, more, ranks) if is_left.any() else [])
 
 
 def _dim(facts: DataFrame, name: str) -> "Series[Any]":

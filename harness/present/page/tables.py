@@ -342,22 +342,25 @@ def headline(board: Board, compared: Sequence[Row]) -> str:
     `compared` has the leader less each other model; its p are corrected for all of them.
     """
     lines = best(board.rows)
-    where = f"On {board.head.task} ({board.name})"
+    where, by = f"On {board.head.task} ({board.name})", board.head.ranked_by
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(lines[0])}"
-    facts = [difference_words(row, (row.model_a, row.model_b)) for row in compared[:1]] or [
-        f"{lines[0].model} has the highest value; no difference was computed"
-    ]
+    # Differences are of verdicts, whatever ranks.
+    metric = f"in {board.head.metric}, " * (by in RANKED)
+    facts = [
+        metric + difference_words(row, (row.model_a, row.model_b)) for row in compared[:1]
+    ] or [f"{lines[0].model} has the highest value; no difference was computed"]
     if len(top := [row.model for row in lines if row.rank_best == 1]) > 2:
-        facts.append(f"{len(top)} models may be the best: {', '.join(top)}")
+        ranking = f" by {RANKED[by]}" if by in RANKED else ""
+        facts.append(f"{len(top)} models may be the best{ranking}: {', '.join(top)}")
     return f"{where}, {'; '.join(facts)}."
 
 
 def _alone(row: Row) -> str:
-    said = f"{row.model} has {row.value:.3f}"
-    if known(row.low) is not None:
-        said += f" ({row.low:.3f} to {row.high:.3f})"
-    low, high, chance = known(row.score_low), known(row.score_high), known(row.chance)
+    low, high, by = known(row.low), known(row.high), row.ranked_by
+    said = f"{row.model} has {RANKED.get(by, row.metric.replace('_', ' '))} {row.value:.3f}"
+    chance = 0.0 if by == "tpr_less_fpr" else None if by in RANKED else known(row.chance)
+    said += "" if low is None else f" ({low:.3f} to {high:.3f})"
     if chance is None or low is None or high is None:
         return f"{said}."
     side = "below" if high < chance else "not significantly different from"
