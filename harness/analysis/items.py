@@ -9,29 +9,20 @@ from typing import Literal
 import numpy as np
 
 from harness.analysis.pairings import judge_named
-from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, Series, pandas
-from harness.pipeline import items
-from harness.pipeline.choice_scores import IMPLICITNESS
-from harness.pipeline.plan import options
+from harness.pipeline.items import ItemAnswer, item_cells
 from harness.pipeline.score import RIGHT_OR_WRONG
 from harness.storage.frames import load
-from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, StoredRows
 
 Where = Literal["right", "wrong", "disagree", "missing", "flip"]
 Sort = Literal["data", "worst", "best"]
 ROOM = {RIGHT_OR_WRONG: 0.0, "mean_rating": 1.0}
 """Values that differ by more disagree: ratings that are not even adjacent."""
-_SHORT = 50  # the characters of choices that are in one line
-_KNOWN = ("label", LABELS, IMPLICITNESS)
 _KEY = ["run", "row"]
 _SHOWN = ("block", "title", *_KEY, "label")
-ShownText = tuple[Literal["text", "answer", "verdict"], str, str]
-"""One line of a block as a reader sees it: what it is, its label and its text."""
-ItemAnswer = tuple[RunFile, str, SampleRecord]
-"""An answer: its run, the name of what it differs by from the others of its block, its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ class ItemSelection:
         """The rows of the answers one by one, as in items.csv."""
         for _, own in self.blocks():
             for file, _, record in own:
-                yield items.item_cells(file, record, self.judges)
+                yield item_cells(file, record, self.judges)
 
     def blocks(self) -> Iterator[tuple[str, list[ItemAnswer]]]:
         """The title and the answers of each block."""
@@ -248,71 +239,3 @@ def _one_judge(judges: Sequence[JudgeEntry], option: str) -> None:
     if len(judges) != 1:
         names = ", ".join(judge.name for judge in judges) or "none has read these runs"
         raise SpecError(f"{option} goes by the values of one judge; add --judge NAME ({names})")
-
-
-def entries(answers: Sequence[ItemAnswer], judges: Sequence[JudgeEntry]) -> Iterator[ShownText]:
-    """What a reader sees of a block: the item, what was expected, each answer, its verdicts."""
-    file, _, first = answers[0]
-    for name, text in items.item_texts(first.sample).items():
-        yield "text", name, text
-    if file.task.data.map is not None and file.data.mode != "sample":
-        # The columns of a table that its map keeps with text and label.
-        for name, texts in first.sample.references.items():
-            if name not in _KNOWN:
-                yield "text", name, " / ".join(texts)
-    choices = first.sample.choices
-    if len(" / ".join(choices)) > _SHORT:
-        yield from _choice_texts(answers)
-    else:
-        if choices:
-            yield "text", "choices", " / ".join(choices)
-        for text in items.expected_texts(first.sample, file.task, first.variant):
-            yield "text", "expected", text
-    for answer in answers:
-        yield from _answer_entries(answer, judges, is_alone=len(answers) == 1)
-
-
-def _choice_texts(answers: Sequence[ItemAnswer]) -> Iterator[ShownText]:
-    """The choices as they were numbered; without numbers where the answers saw several orders."""
-    sample = answers[0][2].sample
-    orders = {
-        tuple(option.index for option in options(file.task, record.variant, sample))
-        for file, _, record in answers
-    }
-    has_one = len(orders) == 1
-    order = orders.pop() if has_one else range(len(sample.choices))
-    for place, index in enumerate(order, 1):
-        label = f"choice {place}" if has_one else "choice"
-        is_right = sample.choices[index] == sample.gold
-        yield "text", f"{label}{', right' * is_right}", sample.choices[index]
-
-
-def _answer_entries(
-    answer: ItemAnswer, judges: Sequence[JudgeEntry], *, is_alone: bool
-) -> Iterator[ShownText]:
-    file, label, record = answer
-    for step in () if file.task.has_choices else record.steps[:-1]:
-        yield "text", step.step if is_alone else f"{label}: {step.step}", step.text or "-"
-    if record.answer is None:
-        said = f": {note}" if (note := record.steps[-1].note) else ""
-        text = f"(no answer: {items.missing_reason(record, file.task)}{said})"
-    else:
-        words = items.choice_text(record, file.task)
-        is_more = words is not None and words != record.answer
-        text = f"{record.answer}: {words}" if is_more else record.answer
-    yield "answer", label, text
-    for judge in judges:
-        if (verdict := record.verdicts.get(judge.name)) is not None:
-            yield "verdict", judge.name, _said(verdict, judge)
-
-
-def _said(verdict: VerdictRecord, judge: JudgeEntry) -> str:
-    """A verdict, then what the judge replied or why there is none."""
-    if verdict.value is None:
-        value = f"missing, {verdict.reason}"
-    else:
-        words = {1.0: "right", 0.0: "wrong", 0.5: "tie"} if judge.metric == RIGHT_OR_WRONG else {}
-        value = words.get(verdict.value, f"{verdict.value:.4g}")
-    replies = [f'"{reply.strip()}"' for reply in verdict.replies if reply is not None]
-    note = verdict.note if verdict.value is None else ""
-    return ": ".join(filter(None, (value, "; ".join(replies) or note)))

@@ -317,13 +317,6 @@ def _sampling(file: RunFile) -> str:
 
 def _means(cells: DataFrame, axes: Mapping[str, list[Any]]) -> Floats:
     """The mean of the values of each cell of some axes, NaN without any."""
-    places = {
-        name: cells[name].map({value: at for at, value in enumerate(axis)}).to_numpy(float)
-        for name, axis in axes.items()
-    }
-    is_there = ~np.isnan([*places.values()]).any(axis=0)
-    at = tuple(one[is_there].astype(np.intp) for one in places.values())
-    sums, counts = (np.zeros([len(axis) for axis in axes.values()]) for _ in range(2))
-    np.add.at(sums, at, cells.value.to_numpy(float)[is_there])
-    np.add.at(counts, at, 1)
-    return snapped(ratio(sums, counts))
+    means = cells.groupby([*axes]).value.mean()
+    found = means.reindex(pandas.MultiIndex.from_product(axes.values(), names=axes))
+    return snapped(found.to_numpy(float).reshape([*map(len, axes.values())]))

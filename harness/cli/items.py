@@ -11,7 +11,7 @@ from typing import get_args
 from harness.analysis import items as selection
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results, option, output
-from harness.pipeline.items import item_columns
+from harness.pipeline.items import ShownText, entries, item_columns
 from harness.present.screen import PAGE, say, show_json_rows
 from harness.storage.cells import csv_lines
 from harness.storage.find_runs import find_runs
@@ -21,7 +21,7 @@ from harness.text.cleanup import without_controls
 SHOWN = 20
 """Items on screen at most where no --limit is given, and no more than fit it."""
 WIDEST, GUTTER, INDENT = 100, 14, "  "
-Page = Iterator[tuple[str, list[selection.ShownText]]]
+Page = Iterator[tuple[str, list[ShownText]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +108,9 @@ def _put(whole: selection.ItemSelection, choice: ItemChoice, *, is_full: bool) -
 def _page(found: selection.ItemSelection, *, has_pairs: bool) -> Page:
     """The blocks as a reader sees them; a text that is above, in the same pair, only once."""
     above: tuple[object, ...] = ()
-    known: set[selection.ShownText] = set()
+    known: set[ShownText] = set()
     for way, answers in found.blocks():
-        sample, lines = answers[0][2].sample, list(selection.entries(answers, found.judges))
+        sample, lines = answers[0][2].sample, list(entries(answers, found.judges))
         own = {line for line in lines if line[0] == "text"}
         if has_pairs and above == (sample.cluster, way):
             lines = [line for line in lines if line not in known]
@@ -122,7 +122,7 @@ def _page(found: selection.ItemSelection, *, has_pairs: bool) -> Page:
         yield without_controls(title), lines
 
 
-def _block_lines(head: str, parts: Sequence[selection.ShownText]) -> list[str]:
+def _block_lines(head: str, parts: Sequence[ShownText]) -> list[str]:
     """An item on the screen, texts to the right of their labels, with an empty line at its end."""
     from rich.console import Console
     from rich.table import Table
