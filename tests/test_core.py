@@ -166,13 +166,8 @@ def test_a_score_of_nothing_is_null_and_no_other_is(n: int, value: float | None)
 @each(
     "change",
     [
-        {"task": "other"},
-        {"variants": ("base", "cot0")},
-        {"model": "m@2"},
-        {"decodings": (Decoding(0.5, 30),)},
-        {"seed": 1},
-        {"limit": 20},
-        {"prompts": "q"},
+        *({"task": "other"}, {"variants": ("base", "cot0")}, {"model": "m@2"}),
+        *({"decodings": (Decoding(0.5, 30),)}, {"seed": 1}, {"limit": 20}, {"prompts": "q"}),
         {"data": "e"},
     ],
 )

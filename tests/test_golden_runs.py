@@ -16,7 +16,7 @@ import shlex
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -86,7 +86,26 @@ def task(name: str, models: str, options: str = "", *, is_near: bool = False) ->
     return Scenario(name, (run, "leaderboard --json"), is_near)
 
 
+def scenarios(text: str) -> list[Scenario]:
+    """Names, with `near` or with `asked` if the stub server is, each above its commands."""
+    found: list[Scenario] = []
+    for line in text.strip("\n").splitlines():
+        if line.startswith(" " * 12):
+            found[-1] = replace(found[-1], commands=(*found[-1].commands, line.strip()))
+        elif name := line.strip():
+            kind = name.partition(", ")[2]
+            found.append(Scenario(name.partition(", ")[0], (), kind == "near", kind == "asked"))
+    return found
+
+
 STUB = "--home ../given/home"
+EXAMPLE = f"{ROOT}/docs/examples/option_probabilities.csv"
+RESOLUTION = "--task intent_resolution --judge ngram-cosine"
+RANDOM, THREE = "@intent_resolution/random", "pupil,umpire,third"
+OWN_TEXTS = "--task hate_speech --map ../given/map.yaml --data ../given/texts.csv --scorer column"
+SMALL = "--task intent_detection --model small --map option_probabilities"
+TALK = "--task topical_chat --model umpire --data ../given/data"
+PROFILE = "--label verdict --pairs 20"
 PUPIL = "--task intent_resolution --model pupil --variant base,cot0,cot3,cot5 --limit 6"
 UMPIRE = "--judge gpt4-contextual --judge gpt4-inferred-intention --judge-model umpire"
 SCENARIOS = (
@@ -102,129 +121,69 @@ SCENARIOS = (
     task("ishate_subtle", "oracle,first,random", "--variant all"),
     task("ludwig", "oracle,first,random"),
     task("ludwig_dev", "oracle,first,random", "--answers written"),
-    Scenario(
-        "topical_chat",
-        (f"run --task topical_chat --model pupil {STUB} --json", "leaderboard --json"),
-        has_stub=True,
-    ),
-    Scenario(
-        "asked in words",
-        (
-            f"run {PUPIL} {UMPIRE} {STUB} --dry-run --json",
-            f"run {PUPIL} {UMPIRE} {STUB} --json",
-            f"judge @intent_resolution/pupil --judge ngram-cosine {STUB} --json",
-            f"read @intent_resolution/pupil {STUB} --json",
-            "compare @intent_resolution/pupil --json",
-            "leaderboard --json",
-            "list runs --json",
-        ),
-        has_stub=True,
-    ),
-    Scenario(
-        "asked to choose",
-        (
-            f"run --task intent_detection --model chooser --limit 7 {STUB} --json",
-            f"run --task emphasis_choice --model teller --limit 6 {STUB} --json",
-            f"run --task ishate_subtle --model chooser --answers written --limit 6 {STUB} --json",
-        ),
-        has_stub=True,
-    ),
-    Scenario(
-        "built by a model",
-        (f"build chains ../given/stories.jsonl --model pupil -o out/chains.jsonl {STUB} --json",),
-        has_stub=True,
-    ),
-    Scenario(
-        "people",
-        (
-            "run --task intent_resolution --model oracle,literal,echo,random --judge ngram-cosine"
-            " --variant base --limit 9",
-            "rate intent_resolution",
-            "agree --ratings out/ratings.csv --draws 100 --json",
-            "sheet ratings @intent_resolution/oracle @intent_resolution/random"
-            " --limit 5 -o out/sheet.csv",
-            "sheet ratings @intent_resolution/echo -o out/studio.csv",
-            "compare @intent_resolution/oracle @intent_resolution/random --json",
-            "leaderboard --json",
-        ),
-    ),
-    Scenario(
-        "knowing and acting",
-        (
-            "run --task intent_detection_pairs --model random",
-            "run --task intent_resolution --model random --judge ngram-cosine --variant base",
-            "compare @intent_detection_pairs/random @intent_resolution/random --json",
-        ),
-    ),
-    Scenario(
-        "imported",
-        (
-            f"import {ROOT}/docs/examples/option_probabilities.csv --task intent_detection"
-            " --model small --map option_probabilities --json",
-            "import ../given/rated.json --task topical_chat --model umpire --data ../given/data"
-            " --json",
-            "agree --ratings results/ratings/topical_chat.csv --draws 100 --json",
-            "read @topical_chat/umpire --json",
-            "leaderboard --json",
-        ),
-    ),
-    Scenario(
-        "along implicitness",
-        (
-            "run --task hate_speech --model random,constant-yes --map ../given/map.yaml"
-            " --data ../given/texts.csv --scorer column --json",
-            "curve @hate_speech/random @hate_speech/constant-yes --json",
-        ),
-    ),
-    Scenario(
-        "perturbed",
-        (
-            "perturb --task ishate_implicit --method adverbs,in_domain,eda --limit 12"
-            " -o out --json",
-            "run --task ishate_implicit_perturbed --model random --home out --json",
-            "perturb report @ishate_implicit_perturbed/random --json",
-        ),
-    ),
-    Scenario(
-        "boards of several models",
-        (
-            "run --task ishate_subtle --model pupil,umpire,third --answers written --limit 60"
-            f" {STUB}",
-            f"run --task intent_resolution --model pupil,umpire,third --judge ngram-cosine"
-            f" --variant base,cot0 --limit 16 {STUB}",
-            "leaderboard --json",
-            "compare @intent_resolution/pupil @intent_resolution/umpire --json",
-            "compare --gate @intent_resolution/pupil @intent_resolution/umpire",
-            "compare --gate @intent_resolution/pupil @intent_resolution/pupil",
-        ),
-        has_stub=True,
-    ),
-    Scenario(
-        "moderation",
-        (
-            "run --task hate_speech --model random,constant-yes --map ../given/map.yaml"
-            " --data ../given/texts.csv --scorer column",
-            "rates @hate_speech/random --by how,body --least 3 --json",
-            "rates @hate_speech/random --fpr 0.2 --json",
-            "drift @hate_speech/random @hate_speech/constant-yes --least 3 --json",
-        ),
-    ),
-    Scenario(
-        "impscore",
-        (
-            "impscore score ../given/texts.csv --column body -o out/scored.csv --json",
-            "impscore profile ../given/texts.csv --column body --label verdict --pairs 20"
-            " -o out --json",
-        ),
-        is_near=True,
-    ),
-    Scenario(
-        "tiny",
-        (
-            "run --task ludwig --model tiny-random --variant template0 --limit 6 --json",
-            "show tokens --task ludwig --model tiny-random --variant template0 --limit 6 --json",
-        ),
-        is_near=True,
+    *scenarios(
+        f"""
+        topical_chat, asked
+            run --task topical_chat --model pupil {STUB} --json
+            leaderboard --json
+        asked in words, asked
+            run {PUPIL} {UMPIRE} {STUB} --dry-run --json
+            run {PUPIL} {UMPIRE} {STUB} --json
+            judge @intent_resolution/pupil --judge ngram-cosine {STUB} --json
+            read @intent_resolution/pupil {STUB} --json
+            compare @intent_resolution/pupil --json
+            leaderboard --json
+            list runs --json
+        asked to choose, asked
+            run --task intent_detection --model chooser --limit 7 {STUB} --json
+            run --task emphasis_choice --model teller --limit 6 {STUB} --json
+            run --task ishate_subtle --model chooser --answers written --limit 6 {STUB} --json
+        built by a model, asked
+            build chains ../given/stories.jsonl --model pupil -o out/chains.jsonl {STUB} --json
+        people
+            run {RESOLUTION} --model oracle,literal,echo,random --variant base --limit 9
+            rate intent_resolution
+            agree --ratings out/ratings.csv --draws 100 --json
+            sheet ratings @intent_resolution/oracle {RANDOM} --limit 5 -o out/sheet.csv
+            sheet ratings @intent_resolution/echo -o out/studio.csv
+            compare @intent_resolution/oracle {RANDOM} --json
+            leaderboard --json
+        knowing and acting
+            run --task intent_detection_pairs --model random
+            run {RESOLUTION} --model random --variant base
+            compare @intent_detection_pairs/random {RANDOM} --json
+        imported
+            import {EXAMPLE} {SMALL} --json
+            import ../given/rated.json {TALK} --json
+            agree --ratings results/ratings/topical_chat.csv --draws 100 --json
+            read @topical_chat/umpire --json
+            leaderboard --json
+        along implicitness
+            run --model random,constant-yes {OWN_TEXTS} --json
+            curve @hate_speech/random @hate_speech/constant-yes --json
+        perturbed
+            perturb --task ishate_implicit --method adverbs,in_domain,eda --limit 12 -o out --json
+            run --task ishate_implicit_perturbed --model random --home out --json
+            perturb report @ishate_implicit_perturbed/random --json
+        boards of several models, asked
+            run --task ishate_subtle --model {THREE} --answers written --limit 60 {STUB}
+            run {RESOLUTION} --model {THREE} --variant base,cot0 --limit 16 {STUB}
+            leaderboard --json
+            compare @intent_resolution/pupil @intent_resolution/umpire --json
+            compare --gate @intent_resolution/pupil @intent_resolution/umpire
+            compare --gate @intent_resolution/pupil @intent_resolution/pupil
+        moderation
+            run --model random,constant-yes {OWN_TEXTS}
+            rates @hate_speech/random --by how,body --least 3 --json
+            rates @hate_speech/random --fpr 0.2 --json
+            drift @hate_speech/random @hate_speech/constant-yes --least 3 --json
+        impscore, near
+            impscore score ../given/texts.csv --column body -o out/scored.csv --json
+            impscore profile ../given/texts.csv --column body {PROFILE} -o out --json
+        tiny, near
+            run --task ludwig --model tiny-random --variant template0 --limit 6 --json
+            show tokens --task ludwig --model tiny-random --variant template0 --limit 6 --json
+        """
     ),
 )
 MODEL = """about: Behind the stub server.

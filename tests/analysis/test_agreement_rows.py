@@ -341,11 +341,8 @@ def test_the_same_seed_gives_the_same_bytes_with_empty_cells_for_what_is_missing
 
 
 OF_VALUES = (
-    "alpha_judge_with_each",
-    "agreement_pairwise_judge",
-    "annotator_winning_rate",
-    "annotator_losing_rate",
-    "annotator_advantage",
+    *("alpha_judge_with_each", "agreement_pairwise_judge", "annotator_winning_rate"),
+    *("annotator_losing_rate", "annotator_advantage"),
 )
 HALVES = ((0.0, 0.5, 1.0), (0.5, 0.5, 1.0), (1.0, 0.0, 0.5), (0.0, 0.0, 0.5))
 

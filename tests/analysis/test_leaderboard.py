@@ -71,16 +71,9 @@ def models(rows: list[ScoreRow]) -> list[list[str]]:
 @each(
     ("place", "field"),
     [
-        (0, "toy:77ab"),
-        (1, "data:sample,all"),
-        (1, "data:d1f3,20"),
-        (2, "cot3"),
-        (4, "T0.5,n1,s0"),
-        (4, "T0.3,n1,s1"),
-        (5, "near:77"),
-        (5, "near:00@j-2"),
-        (6, "both-orders"),
-        (7, "v0.2.0"),
+        *((0, "toy:77ab"), (1, "data:sample,all"), (1, "data:d1f3,20"), (2, "cot3")),
+        *((4, "T0.5,n1,s0"), (4, "T0.3,n1,s1"), (5, "near:77"), (5, "near:00@j-2")),
+        *((6, "both-orders"), (7, "v0.2.0")),
     ],
 )
 def test_what_differs_in_more_than_the_model_is_not_ranked_together(place: int, field: str) -> None:
@@ -135,10 +128,7 @@ def test_of_two_holders_of_a_score_the_fuller_wins(tmp_path: Path, order: tuple[
 
 def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: Path) -> None:
     rows = [
-        scored("a"),
-        scored("a", group="irony"),
-        scored("b"),
-        scored("b", metric="margin"),
+        *(scored("a"), scored("a", group="irony"), scored("b"), scored("b", metric="margin")),
         scored("a", decoding="T0.3+0.5"),
     ]
     folders = [run(tmp_path, str(n), row) for n, row in enumerate(rows)]
@@ -147,10 +137,8 @@ def test_all_rows_of_all_runs_stand_in_one_order_whatever_came_first(tmp_path: P
 
     assert plain_rows(collect(reversed(folders))) == plain_rows(found)
     assert [(r.decoding, r.model, r.group, r.metric) for r in found.itertuples()] == [
-        ("T0.3", "a", "all", "accuracy"),
-        ("T0.3", "a", "irony", "accuracy"),
-        ("T0.3", "b", "all", "accuracy"),
-        ("T0.3", "b", "all", "margin"),
+        *(("T0.3", "a", "all", "accuracy"), ("T0.3", "a", "irony", "accuracy")),
+        *(("T0.3", "b", "all", "accuracy"), ("T0.3", "b", "all", "margin")),
         ("T0.3+0.5", "a", "all", "accuracy"),
     ]
 

@@ -21,11 +21,8 @@ from harness.stats.agreement import alpha
 
 ANSWERS = [("Yes", "YYYYY"), ("No", "YYYYY"), ("No", "NNNNY"), ("Yes", "YYNNN")]
 TRAIN = [
-    ("Go away!", "I", "orig"),
-    ("go away", "I", "eda"),
-    ("Leave now.", "S", "aav"),
-    ("bad words", "E", "orig"),
-    ("a nice day", "N", "orig"),
+    *(("Go away!", "I", "orig"), ("go away", "I", "eda"), ("Leave now.", "S", "aav")),
+    *(("bad words", "E", "orig"), ("a nice day", "N", "orig")),
 ]
 
 
@@ -52,11 +49,8 @@ def test_dialogues_are_counted(tmp_path: Path) -> None:
 @each(
     ("rule", "of", "value"),
     [
-        ("sum", [[3], [-1]], 2),
-        ("mean", [[1, 2], [6]], 3),
-        ("share", [[1], [1], [3]], 0.25),
-        ("percent", [[1], [4]], 25),
-        ("rank", [[2.0], [1.0, 2, 3, 4]], 3),
+        *(("sum", [[3], [-1]], 2), ("mean", [[1, 2], [6]], 3), ("share", [[1], [1], [3]], 0.25)),
+        *(("percent", [[1], [4]], 25), ("rank", [[2.0], [1.0, 2, 3, 4]], 3)),
         ("f1", [[0.5], [1.0]], 2 / 3),
         ("f1_of_counts", [[0.143], [0.026], [39]], 2 / 46),  # 1 of 39 found, 1 of 7 right
         ("missed", [[0.026], [39]], 38),
@@ -136,14 +130,8 @@ def test_originals_and_augmented_rows_are_counted(tmp_path: Path) -> None:
     write_split(tmp_path, "train", TRAIN)
 
     found = ishate.train(tmp_path)
-    assert by_name(found, "rows non_hateful explicit implicit subtle non_subtle") == [
-        3,
-        1,
-        1,
-        1,
-        0,
-        2,
-    ]
+    names = "rows non_hateful explicit implicit subtle non_subtle"
+    assert by_name(found, names) == [3, 1, 1, 1, 0, 2]
     assert by_name(found, "from_wsf from_ihc property_irony property_black_humor") == [3, 0, 1, 0]
     names = "implicit_wsf explicit_wsf non_hateful_wsf non_subtle_wsf"
     assert by_name(found, names) == [1, 1, 1, 2]

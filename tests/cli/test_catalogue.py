@@ -12,11 +12,8 @@ from harness.cli.catalogue import SECTIONS
 @pytest.mark.parametrize(
     ("section", "names"),
     [
-        ("tasks", "toy intent_resolution"),
-        ("models", "alpha oracle"),
-        ("judges", "near minilm-cosine"),
-        ("data", "hu2022"),
-        ("scorers", "impscore-minilm"),
+        *(("tasks", "toy intent_resolution"), ("models", "alpha oracle")),
+        *(("judges", "near minilm-cosine"), ("data", "hu2022"), ("scorers", "impscore-minilm")),
     ],
 )
 def test_a_section_has_the_names_of_the_home_and_those_that_ship_in_80_columns(

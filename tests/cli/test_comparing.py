@@ -96,10 +96,8 @@ def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, st
     ("know", "act", "place"),
     rest_slow(
         [
-            ("oracle", "literal", "only_a"),
-            ("literal", "literal", "neither"),
-            ("oracle", "oracle", "both"),
-            ("literal", "oracle", "only_b"),
+            *(("oracle", "literal", "only_a"), ("literal", "literal", "neither")),
+            *(("oracle", "oracle", "both"), ("literal", "oracle", "only_b")),
         ],
         kept=2,
     ),

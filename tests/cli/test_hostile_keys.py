@@ -14,9 +14,7 @@ KEYS = ["sk-live-2718281828", "hf_Abcdefghijklmn", "deadbeefcafe0123deadbeef"]
         ["run", "--task", "toy", "--model", "mine"],
         ["run", "--task", "toy", "--model", "mine", "--dry-run"],
         ["run", "--task", "toy", "--model", "oracle", "--judge", "choice/mine"],
-        ["check", "model", "mine"],
-        ["list", "models"],
-        ["show", "mine"],
+        *(["check", "model", "mine"], ["list", "models"], ["show", "mine"]),
         ["show", "models", "mine"],
     ],
 )

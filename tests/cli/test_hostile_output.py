@@ -81,9 +81,7 @@ def test_a_full_stderr_costs_nothing_but_its_messages(toy: Toy) -> None:
     ("io", "is_json"),
     rest_slow(
         [
-            ("utf-8:strict", True),
-            ("utf-8:strict", False),
-            ("ascii:strict", True),
+            *(("utf-8:strict", True), ("utf-8:strict", False), ("ascii:strict", True)),
             ("latin-1:strict", False),
         ],
         kept=1,

@@ -54,10 +54,7 @@ def test_a_rating_given_twice_is_an_error_that_names_both_lines(tmp_path: Path) 
     with pytest.raises(DataError, match=r"csv:4: rater 'ann' has rated .* at .*csv:2"):
         read_ratings(path)
     for other in (
-        "toy,s2,ant,ann,3,q",
-        "toy,s1,bee,ann,3,q",
-        "toy,s1,ant,bob,3,q",
-        "toy,s1,ant,ann,3,p",
+        *("toy,s2,ant,ann,3,q", "toy,s1,bee,ann,3,q", "toy,s1,ant,bob,3,q", "toy,s1,ant,ann,3,p"),
     ):
         assert len(read_ratings(written(tmp_path, HEAD, "toy,s1,ant,ann,3,q", other))) == 2
     with pytest.raises(DataError, match="no column 'scale'"):
@@ -90,10 +87,7 @@ def test_a_wide_table_gives_a_rating_for_each_column_of_a_rater(tmp_path: Path) 
     found = read_rated(path, task="toy")
 
     assert [*zip(found.sample_id, found.rater, values(found), strict=True)] == [
-        ("s1", "ann", 3.0),
-        ("s1", "bob", 4.0),
-        ("s2", "ann", None),
-        ("s2", "bob", 5.0),
+        *(("s1", "ann", 3.0), ("s1", "bob", 4.0), ("s2", "ann", None), ("s2", "bob", 5.0))
     ]
     assert {*zip(found.task, found.model, found.scale, strict=True)} == {("toy", "ant", "base")}
 

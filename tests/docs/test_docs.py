@@ -34,6 +34,8 @@ def blocks(text: str, language: str) -> list[str]:
 def commands(text: str) -> list[list[str]]:
     """The words behind `harness` in each such line of a page's shell blocks."""
     lines = "\n".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
+    if text in (page("see-it.md"), page("papers.md")):
+        lines += re.findall("`(harness [^`]+)`", text)
     parts = [part for line in lines for part in re.split(r" && | \| ", line)]
     words = [shlex.split(part, comments=True) for part in parts]
     return [part[part.index("harness") + 1 :] for part in words if "harness" in part]

@@ -54,12 +54,6 @@ def test_every_item_of_every_paper_has_its_row_and_status() -> None:
     assert [item for item, _, status, said in every if status == "part" and ";" not in said] == []
 
 
-def test_every_command_is_one_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = [text for text in every_command() if main([*words(text)[0], "--help"]) != 0]
-
-    assert wrong == []
-
-
 def test_every_figure_named_is_one_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.split()}

@@ -48,13 +48,6 @@ def test_every_command_shows_what_it_says(mixed: Path, capsys: pytest.CaptureFix
     assert len(ph.load_runs(name="hate_speech/random")[0].errors("missed")) == len(missed) - 1
 
 
-def test_every_command_of_the_page_is_one_of_the_program() -> None:
-    commands = [shlex.split(one) for one in re.findall("`harness ([^`]+)`", PAGE)]
-    commands += [shlex.split(one) for one in re.findall("^harness (run .+)$", PAGE, re.MULTILINE)]
-
-    assert [one for one in commands if main([*one, "--help"]) != 0] == []
-
-
 def test_a_new_user_finds_it_from_the_first_pages() -> None:
     first = [DOCS.parent / "README.md", DOCS / "index.md", DOCS / "tutorial.md"]
 

@@ -51,15 +51,7 @@ JSON = st.recursive(
     max_leaves=12,
 )
 KEYS = [
-    "about",
-    "kind",
-    "model",
-    "data",
-    "variants",
-    "steps",
-    "name",
-    "template",
-    "encoder",
+    *("about", "kind", "model", "data", "variants", "steps", "name", "template", "encoder"),
     "scale",
 ]
 KEYS += ["decodings", "options", "low", "high", "accept", "text", "label", "classes", "extra_body"]

@@ -47,18 +47,10 @@ def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
 @each(
     ("value", "flag"),
     [
-        ("", Flag.EMPTY),
-        (" \t\r\n", Flag.EMPTY),
-        ("\u200b\u2028\ufeff", Flag.EMPTY),
-        ("a\0b", Flag.NUL),
-        ("\0", Flag.NUL),
-        (None, Flag.ABSENT),
-        (3.5, Flag.NOT_TEXT),
-        (float("nan"), Flag.NOT_TEXT),
-        (True, Flag.NOT_TEXT),
-        (b"bytes", Flag.NOT_TEXT),
-        (["a"], Flag.NOT_TEXT),
-        ({"a": 1}, Flag.NOT_TEXT),
+        *(("", Flag.EMPTY), (" \t\r\n", Flag.EMPTY), ("\u200b\u2028\ufeff", Flag.EMPTY)),
+        *(("a\0b", Flag.NUL), ("\0", Flag.NUL), (None, Flag.ABSENT), (3.5, Flag.NOT_TEXT)),
+        *((float("nan"), Flag.NOT_TEXT), (True, Flag.NOT_TEXT), (b"bytes", Flag.NOT_TEXT)),
+        *((["a"], Flag.NOT_TEXT), ({"a": 1}, Flag.NOT_TEXT)),
     ],
 )
 def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag: Flag) -> None:
@@ -108,9 +100,7 @@ def test_a_pairs_distance_is_that_of_the_head(form: Form) -> None:
 @pytest.mark.parametrize(
     ("pair", "flag"),
     [
-        (("a", ""), Flag.EMPTY),
-        (("a\0", ""), Flag.NUL),
-        ((None, 4), Flag.ABSENT),
+        *((("a", ""), Flag.EMPTY), (("a\0", ""), Flag.NUL), ((None, 4), Flag.ABSENT)),
         ((4, None), Flag.NOT_TEXT),
     ],
 )

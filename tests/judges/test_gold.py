@@ -32,14 +32,9 @@ def without_neutral(failure: Reason = Reason.FILTERED) -> Response:
 @each(
     ("logprobs", "value"),
     [
-        ((-1.0, -2.0, -3.0), 1.0),
-        ((-2.0, -1.0, -3.0), 0.0),
-        ((-1.0, -1.0, -3.0), 1 / 2),
-        ((-1.0, -1.0, -1.0), 1 / 3),
-        ((-2.0, -1.0, -1.0), 0.0),
-        ((-1e4, -2e4, -3e4), 1.0),
-        ((-1e4, -1e4 - 1e-9, -2e4), 1.0),
-        ((0.0, -50.0, -50.0), 1.0),
+        *(((-1.0, -2.0, -3.0), 1.0), ((-2.0, -1.0, -3.0), 0.0), ((-1.0, -1.0, -3.0), 1 / 2)),
+        *(((-1.0, -1.0, -1.0), 1 / 3), ((-2.0, -1.0, -1.0), 0.0), ((-1e4, -2e4, -3e4), 1.0)),
+        *(((-1e4, -1e4 - 1e-9, -2e4), 1.0), ((0.0, -50.0, -50.0), 1.0)),
     ],
 )
 def test_the_likeliest_choice_counts_and_of_equal_ones_each_its_share(
@@ -51,10 +46,8 @@ def test_the_likeliest_choice_counts_and_of_equal_ones_each_its_share(
 @pytest.mark.parametrize(
     ("order", "logprobs", "value"),
     [
-        (("1", "2", "3"), (-1, -2, -3), 1.0),
-        (("2", "3", "1"), (-1, -2, -3), 0.0),
-        (("2", "3", "1"), (-3, -2, -1), 1.0),
-        (("3", "1", "2"), (-2, -1, -3), 1.0),
+        *((("1", "2", "3"), (-1, -2, -3), 1.0), (("2", "3", "1"), (-1, -2, -3), 0.0)),
+        *((("2", "3", "1"), (-3, -2, -1), 1.0), (("3", "1", "2"), (-2, -1, -3), 1.0)),
     ],
 )
 def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
@@ -79,11 +72,8 @@ TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
 @each(
     ("way", "first", "second"),
     [
-        ("raw", -6.0, -4.0),
-        ("per_token", -6 / 6, -4 / 2),
-        ("per_byte", -6 / 19, -4 / 10),
-        ("per_character", -6 / 17, -4 / 10),
-        ("pmi", -6 - -9, -4 - -3),
+        *(("raw", -6.0, -4.0), ("per_token", -6 / 6, -4 / 2), ("per_byte", -6 / 19, -4 / 10)),
+        *(("per_character", -6 / 17, -4 / 10), ("pmi", -6 - -9, -4 - -3)),
     ],
 )
 def test_each_normalisation_does_as_it_is_named(way: str, first: float, second: float) -> None:

@@ -93,9 +93,7 @@ def test_a_single_order_depends_on_the_sample_alone() -> None:
 @each(
     ("accept_first", "reject_first", "value", "consistency", "slot1_share"),
     [
-        ("1", "2", 1.0, 1.0, 0.5),
-        ("2", "1", 0.0, 1.0, 0.5),
-        ("1", "1", 0.5, 0.0, 1.0),
+        *(("1", "2", 1.0, 1.0, 0.5), ("2", "1", 0.0, 1.0, 0.5), ("1", "1", 0.5, 0.0, 1.0)),
         ("2", "2", 0.5, 0.0, 0.0),
         ("Option 1.", "(2) because", 1.0, 1.0, 0.5),
     ],

@@ -468,23 +468,8 @@ def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: list[Evaluated
 
 def test_a_table_of_named_runs_shows_what_is_asked(folder: Path, two: list[EvaluatedRun]) -> None:
     where = {"variant": ["base"]}
-    assert (
-        main(
-            [
-                "table",
-                "@pair",
-                "--where",
-                "variant=base",
-                "--cell",
-                "value,n",
-                "--digits",
-                "1",
-                "-o",
-                "t.tex",
-            ]
-        )
-        == 0
-    )
+    words = "table @pair --where variant=base --cell value,n --digits 1 -o t.tex"
+    assert main(words.split()) == 0
 
     ph.table(runs=["@pair"], where=where, cell=["value", "n"], digits=1, out="own.tex")
 

@@ -21,11 +21,7 @@ pytestmark = pytest.mark.llm2vec
 INSTRUCTIONS = ("", "Tell what the speaker means:")
 PARTING = " She put down the tray, looked at the clock and said that the last bus had gone."
 TEXTS = (
-    "",
-    "Yes.",
-    "  Blanks at both ends ",
-    "It is cold in here.",
-    "Could you close the window?",
+    *("", "Yes.", "  Blanks at both ends ", "It is cold in here.", "Could you close the window?"),
     "Two lines,\nthen a third.\n\nAnd a fourth.",
     "你能把窗户关上吗?",
     "naïve café 🙂",

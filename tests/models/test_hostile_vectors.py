@@ -12,13 +12,7 @@ from support.toy import Toy, build
 from harness.parts import vector_fault
 
 USELESS = [
-    [1e200] * 8,
-    [5e-324] * 8,
-    [0.0, -0.0],
-    [],
-    [1e-170, 1e-170],
-    [1e308] * 3,
-    [0.1] * 100_001,
+    *([1e200] * 8, [5e-324] * 8, [0.0, -0.0], [], [1e-170, 1e-170], [1e308] * 3, [0.1] * 100_001)
 ]
 JUDGE = """
     about: In the space of a server.

@@ -72,11 +72,8 @@ def test_a_control_chooses_what_is_shown(policy: str, places: tuple[int, int], m
 @each(
     ("policy", "variant", "text"),
     [
-        ("oracle", "order0", "3"),
-        ("oracle", "text", CHOICES[1]),
-        ("first", "text", CHOICES[1]),
-        ("blind", "text", CHOICES[0]),
-        ("literal", "text", CHOICES[2]),
+        *(("oracle", "order0", "3"), ("oracle", "text", CHOICES[1]), ("first", "text", CHOICES[1])),
+        *(("blind", "text", CHOICES[0]), ("literal", "text", CHOICES[2])),
         ("undecided", "order1", "1"),
     ],
 )

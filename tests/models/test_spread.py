@@ -80,9 +80,7 @@ def test_vectors_that_are_computed_elsewhere_have_the_same_bytes() -> None:
 @pytest.mark.parametrize(
     ("needs", "count"),
     [
-        (Needs(cpus=2), 2 + 4),
-        (Needs(cpus=1, gpus=1), 0 + 4),
-        (Needs(cpus=1, gpus=0.5), 0 + 8),
+        *((Needs(cpus=2), 2 + 4), (Needs(cpus=1, gpus=1), 0 + 4), (Needs(cpus=1, gpus=0.5), 0 + 8)),
         (Needs(cpus=1, gpus=8), 0),
     ],
 )

@@ -33,9 +33,7 @@ def at(decoding: str, values: Sequence[float | Reason], **changes: object) -> li
 @pytest.mark.parametrize(
     ("values", "value", "n"),
     [
-        ([1.0, 0.0, 1.0, 1.0], 0.75, 4),
-        ([1.0, EMPTY, 0.5], 0.75, 2),
-        ([EMPTY, 0.0], 0.0, 1),
+        *(([1.0, 0.0, 1.0, 1.0], 0.75, 4), ([1.0, EMPTY, 0.5], 0.75, 2), ([EMPTY, 0.0], 0.0, 1)),
         ([EMPTY, REFUSED], None, 0),
     ],
 )

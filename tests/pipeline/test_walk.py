@@ -201,11 +201,8 @@ def test_answers_that_come_in_any_order_reach_their_own_samples(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("said", "seen"),
     [
-        ("Fine.", "Fine."),
-        ("  Fine.\n", "Fine."),
-        ("One.\n\nTwo.", "One."),
-        ("\n\nOne.\n  \nTwo.", "One."),
-        ("One.\nTwo.", "One.\nTwo."),
+        *(("Fine.", "Fine."), ("  Fine.\n", "Fine."), ("One.\n\nTwo.", "One.")),
+        *(("\n\nOne.\n  \nTwo.", "One."), ("One.\nTwo.", "One.\nTwo.")),
     ],
 )
 def test_judges_see_the_answer_as_the_task_cuts_it(tmp_path: Path, said: str, seen: str) -> None:

@@ -172,27 +172,20 @@ def test_a_file_that_was_edited_is_run_as_it_is_now(own: Toy) -> None:
     assert verdict(judge(own), "yes1") == 0.5
 
 
-def test_a_models_identity_and_revision_change_with_its_source(own: Toy) -> None:
+def test_what_identifies_a_scorer_and_a_model_changes_with_its_source(own: Toy) -> None:
     registry = own.space().registry
-    spec = registry.load("configs/models", "says")
-    before = registry.model("says", spec)
-
-    own.edit("configs/models/says.py", "yes", "Yes")
-    after = registry.model("says", spec)
-
-    assert before.identity != after.identity
-    assert before.revision != after.revision
-
-
-def test_a_scorers_signature_changes_with_its_source(own: Toy) -> None:
-    before = own.space().registry.text_scorer("length")
+    before, model = registry.text_scorer("length"), registry.load("configs/models", "says")
+    first = registry.model("says", model)
 
     own.edit("configs/scorers/length.py", "10_000", "20_000")
-    after = own.space().registry.text_scorer("length")
+    own.edit("configs/models/says.py", "yes", "Yes")
+    after, second = own.space().registry.text_scorer("length"), registry.model("says", model)
 
     assert before.signature != after.signature
     assert [part.value for part in after.score(["abcd", None, "a" * 9_500])] == [0.0002, None, None]
     assert [part.flag for part in after.score([None, "a" * 9_500])] == ["absent", "unscored"]
+    assert first.identity != second.identity
+    assert first.revision != second.revision
 
 
 def test_a_scorer_of_ones_own_is_for_tasks_alone(own: Toy) -> None:

@@ -41,11 +41,13 @@ def loud(toy: Toy) -> Toy:
     return toy
 
 
-def run(toy: Toy, installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    toy: Toy, installed: Path, *arguments: str, has_home: bool = True
+) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own that finds the package."""
     path = os.pathsep.join((str(installed), str(CHECKOUT)))
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments, "--home", str(toy.home)],
+        [sys.executable, "-m", "harness", *arguments, *["--home", str(toy.home)] * has_home],
         env={**os.environ, "PYTHONPATH": path},
         cwd=toy.folder,
         capture_output=True,
@@ -108,16 +110,7 @@ def test_an_unknown_kind_is_answered_with_that_of_a_plugin(loud: Toy, installed:
 
 @pytest.mark.slow
 def test_the_schema_of_judges_knows_the_kinds_of_plugins(loud: Toy, installed: Path) -> None:
-    path = os.pathsep.join((str(installed), str(CHECKOUT)))
-    command = [sys.executable, "-m", "harness", "show", "schema", "judge"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": path},
-        cwd=loud.folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(loud, installed, "show", "schema", "judge", has_home=False)
 
     assert json.loads(done.stdout)["$defs"]["ShoutingSpec"]["properties"]["share"]["default"] == 1.0
 

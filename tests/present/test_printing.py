@@ -33,13 +33,8 @@ list(line.each(["oracle"], run()))
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "-"),
-        ((None, None), "-"),
-        ((0.25, 1.0), "0.250 to 1.000"),
-        (0.5, "0.500"),
-        (3, "3"),
-        (True, "yes"),
-        ("word", "word"),
+        *((None, "-"), ((None, None), "-"), ((0.25, 1.0), "0.250 to 1.000"), (0.5, "0.500")),
+        *((3, "3"), (True, "yes"), ("word", "word")),
     ],
 )
 def test_a_cell_shows_a_value_as_every_table_does(value: object, text: str) -> None:

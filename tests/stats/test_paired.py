@@ -193,10 +193,8 @@ def share(hits: int, n: int, name: str) -> ShareRows:
 @pytest.mark.parametrize(
     ("first", "second", "low", "high"),
     [
-        ((56, 70), (48, 80), 0.0524, 0.3339),
-        ((9, 10), (3, 10), 0.1705, 0.8090),
-        ((5, 56), (0, 29), -0.0381, 0.1926),
-        ((10, 10), (0, 20), 0.6791, 1.0),
+        *(((56, 70), (48, 80), 0.0524, 0.3339), ((9, 10), (3, 10), 0.1705, 0.8090)),
+        *(((5, 56), (0, 29), -0.0381, 0.1926), ((10, 10), (0, 20), 0.6791, 1.0)),
     ],
 )
 def test_the_gap_of_independent_shares_has_the_interval_that_newcombe_prints(

@@ -124,11 +124,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "overflow"),
     [
-        ("word,,\nrain,wet,\n", ("wet", "")),
-        ("word\nrain,wet\n", ("wet",)),
-        (",word\n0,rain\n", ("0",)),
-        ("word,7,7\nrain,a,b\n", ("b",)),
-        ("word,,\nrain\n", ()),
+        *(("word,,\nrain,wet,\n", ("wet", "")), ("word\nrain,wet\n", ("wet",))),
+        *((",word\n0,rain\n", ("0",)), ("word,7,7\nrain,a,b\n", ("b",)), ("word,,\nrain\n", ())),
     ],
 )
 def test_cells_under_no_name_overflow(

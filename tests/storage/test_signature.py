@@ -25,12 +25,8 @@ MADE = Signature(
 @pytest.mark.parametrize(
     ("way", "scale"),
     [
-        ("ratings-1-5-x20", (1, 5)),
-        ("ratings--2-2-x1", (-2, 2)),
-        ("strict-0-100", (0, 100)),
-        ("strict-by-variant", None),
-        ("first_digit-any-scale", None),
-        ("minilm-1-5", None),
+        *(("ratings-1-5-x20", (1, 5)), ("ratings--2-2-x1", (-2, 2)), ("strict-0-100", (0, 100))),
+        *(("strict-by-variant", None), ("first_digit-any-scale", None), ("minilm-1-5", None)),
     ],
 )
 def test_a_way_of_judging_tells_its_ratings_scale(way: str, scale: tuple[int, int] | None) -> None:

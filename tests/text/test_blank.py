@@ -25,11 +25,8 @@ def test_what_shows_nothing_and_nothing_else_is_blank(text: str) -> None:
 @each("text", BLANK)
 def test_a_judges_reply_that_shows_nothing_is_empty(text: str) -> None:
     found = [
-        option_number(text, 2),
-        choice_text(text, ("yes", "no")),
-        rating(text, low=1, high=5),
-        stated_rating(text, low=1, high=5),
-        first_digit(text),
+        *(option_number(text, 2), choice_text(text, ("yes", "no")), rating(text, low=1, high=5)),
+        *(stated_rating(text, low=1, high=5), first_digit(text)),
     ]
 
     assert found == [Reason.EMPTY] * 5

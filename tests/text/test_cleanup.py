@@ -59,12 +59,7 @@ KEPT = [
     "The first line.\n\nThe second line.",
 ]
 ONLY = [
-    "Implication:",
-    "Sure!",
-    "Sure, I'd be happy to help!",
-    '""',
-    "''",
-    "**",
+    *("Implication:", "Sure!", "Sure, I'd be happy to help!", '""', "''", "**"),
     "Implication: </s>",
 ]
 

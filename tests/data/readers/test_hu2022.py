@@ -80,10 +80,7 @@ def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"phenomenon": "IVV"},
-        {"item_id": "seven"},
-        {"seed": ""},
-        {"content": ""},
+        *({"phenomenon": "IVV"}, {"item_id": "seven"}, {"seed": ""}, {"content": ""}),
         {"content": "Another story."},
         {"randomized_option_order": "[3, 1]"},
         {"randomized_option_order": "[3, 1, 1]"},
@@ -107,12 +104,8 @@ def test_a_row_at_odds_with_itself_is_refused_with_its_line(tmp_path: Path, chan
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("2) The", "2 The"),
-        ("2) The", "3) The"),
-        ("3) She is cold.", "3) "),
-        ("\n3) She is cold.", ""),
-        ("\nOptions:", ""),
-        ("Options:", "Choices:"),
+        *(("2) The", "2 The"), ("2) The", "3) The"), ("3) She is cold.", "3) ")),
+        *(("\n3) She is cold.", ""), ("\nOptions:", ""), ("Options:", "Choices:")),
         ("She is cold.", "She is\ncold."),
         ("3) She is cold.", f"3) {OPTIONS[0]} "),
     ],

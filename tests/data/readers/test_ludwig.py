@@ -45,12 +45,8 @@ def test_a_question_and_its_reply_become_a_sample(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "gold"),
     [
-        ("Yes.", "yes"),
-        ("yes I know", "yes"),
-        ("Yes, and more.", "yes"),
-        ("No . It is shut", "no"),
-        ("No.We are not", "no"),
-        (" no\r\n", "no"),
+        *(("Yes.", "yes"), ("yes I know", "yes"), ("Yes, and more.", "yes")),
+        *(("No . It is shut", "no"), ("No.We are not", "no"), (" no\r\n", "no")),
         ("Not now.", "no"),
     ],
 )

@@ -24,9 +24,7 @@ def let_through(budget: Budget, count: int = 9) -> list[str]:
 @pytest.mark.parametrize(
     ("usage", "is_batch", "expected"),
     [
-        (Usage(10, 5), False, 20.0),
-        (Usage(10, 5), True, 10.0),
-        (Usage(None, 5), False, None),
+        *((Usage(10, 5), False, 20.0), (Usage(10, 5), True, 10.0), (Usage(None, 5), False, None)),
         (Usage(10, None), False, None),
     ],
 )

@@ -68,10 +68,7 @@ BAD = [
     *("http://h:abc/v1", "http://h:99999/v1", "http://h:-1/", "http://h:1e3/", "http://h:\u0661/"),
     *(f"http://{'a' * 5_000}/v1", f"http://{'a' * 64}.org", "http://a..b/v1", "http://.a/"),
     *(
-        "http://h\n/v1",
-        "http://h/v1\r\nX: 1",
-        "http://h/\x00",
-        "http://h\tx/v1",
+        *("http://h\n/v1", "http://h/v1\r\nX: 1", "http://h/\x00", "http://h\tx/v1"),
         "http://h\x1b[2J/",
     ),
     *("http://h h/v1", "http://h/v 1", "http://\u2028/", "http:///v1", "http://:80", "//h/v1"),
@@ -103,9 +100,7 @@ def test_an_address_that_is_none_or_more_is_a_mistake_in_one_line(url: str, is_o
     "key",
     [
         *(
-            "sk-proj-AbCd1234",
-            "sk-ant-api03-xyz_1",
-            "hf_AbCdEfGhIjKlMnOp",
+            *("sk-proj-AbCd1234", "sk-ant-api03-xyz_1", "hf_AbCdEfGhIjKlMnOp"),
             "gsk_abc123def456ghi789",
         ),
         *("AIzaSyD1234567890abcdefg", "xai-0123456789", "AKIAIOSFODNN7EXAMPLE", "Bearer abc.def"),

@@ -35,11 +35,8 @@ NUMBERS, WORDS = asked("Answer:", " 1", " 2"), asked("She is un", "happy", "able
 @each(
     ("family", "expected"),
     [
-        ("gpt2", (4, 1, 2, 3, 0)),
-        ("llama3", (4, 1, 2, 1, 0)),
-        ("llama2", (4, 4, 2, 1, 0)),
-        ("metaspace-never", (4, 1, 2, 3, 0)),
-        ("bert", (4, 2, 2, 3, 0)),
+        *(("gpt2", (4, 1, 2, 3, 0)), ("llama3", (4, 1, 2, 1, 0)), ("llama2", (4, 4, 2, 1, 0))),
+        *(("metaspace-never", (4, 1, 2, 3, 0)), ("bert", (4, 2, 2, 3, 0))),
     ],
 )
 def test_choices_are_counted_that_are_other_tokens_apart_or_share_one_with_the_context(
