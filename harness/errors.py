@@ -69,7 +69,7 @@ class ExitCode(IntEnum):
     DONE_WITH_MISSING = 1
     CHECK_FAILED = 1  # the same code: the command ran, and its result is not all that was wanted
     USER_MISTAKE = 2
-    REGRESSION = 3  # of `compare --gate`: a drop, or too many missing verdicts
+    REGRESSION = 3  # of `compare --gate`: a greater drop than allowed
     INCONCLUSIVE = 4  # of `compare --gate`: these items cannot decide
     OUR_BUG = 70
     INTERRUPTED = 130  # or out of budget: the same command resumes

@@ -1,9 +1,10 @@
 """Two runs of one task to a decision: passed, dropped by more than allowed, or not known."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.analysis import pairings
 from harness.analysis.compare import paired_difference, read_items
@@ -11,8 +12,8 @@ from harness.analysis.findings import items_words
 from harness.analysis.pairings import ComparedRun, Pairing
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.pipeline.verdict_frame import averages
-from harness.stats.clustered import detectable_difference
+from harness.pipeline.verdict_frame import ALL, averages
+from harness.stats.clustered import clusters_needed, detectable_difference
 from harness.stats.estimate import Estimate, mean
 from harness.storage.files import refused
 from harness.storage.frames import Row, load
@@ -24,14 +25,17 @@ SAME = "every answer is the same, word for word"
 
 
 class Decision(StrEnum):
-    """What a gate says."""
+    """What a gate says, the gravest last."""
 
     PASS = "pass"  # noqa: S105 - no password
-    REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
+    INCOMPLETE = "incomplete"
+    REGRESSION = "regression"
 
 
 _NUMBERS = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
+Missing = dict[str, float]
+"""The shares of what is missing, each by the words that say of what."""
 
 
 def gate(
@@ -42,12 +46,15 @@ def gate(
     max_missing: float,
     judge: str | None = None,
 ) -> DataFrame:
-    """Whether the second of two runs of one task has dropped: a row for each variant and judge.
+    """Whether the second of two runs of one task has dropped: by each judge, then by variants.
 
-    docs/comparing.md has the rules. `drop` is of the means over the `n` items of both, `low` to
-    `high` its 95 % interval, `low_corrected` to `high_corrected` that at the `level` that decides a
-    regression, `seen` the true drop that would be one with a power of .8; `missing` and
-    `missing_base` are shares. `attrs`: the whole `decision`, `notes`, and what is `absent`.
+    docs/comparing.md has the rules. Of a judge the row of all variants together has a `decision`;
+    those of single variants, which follow it, are for information. `drop` is of the means over the
+    `n` items of both, `low` to `high` its 95 % interval, `low_corrected` to `high_corrected` that
+    at the `level` that decides a regression, `seen` the true drop that would be one with a power of
+    .8, `enough` how many independent items two equal runs need to pass with that power, None where
+    it is not known; `missing` and `missing_base` are shares. `attrs`: the whole `decision`,
+    `notes`, and what is `absent`.
     """
     if not (isfinite(max_drop) and max_drop >= 0 and 0 <= max_missing <= 1):
         words = "give a drop of 0 or more, as .02 for two points, and a share from 0 to 1"
@@ -58,24 +65,42 @@ def gate(
             fact = f"{run.answers} of {run.file.planned} planned responses"
             raise refused(f"{folder.path / ANSWERS}: {fact}")
     found, notes, unmatched = pairings.of_one_task(runs[0], runs[1], judge)
-    count = len(runs[0].said.index.union(runs[1].said.index))
+    alone = unmatched / len(runs[0].said.index.union(runs[1].said.index))
     columns = ["sample", "variant", "decoding", "answer"]
     answers = [load([folder], "answers", columns)[columns] for folder in (base, new)]
-    allowed, chosen = (max_drop, max_missing, unmatched / count), _chosen(found)
-    rows = [_row(pairing, answers, allowed, tests=len(chosen)) for pairing in chosen]
-    said = [row["decision"] for row in rows]
+    by_judge, rows = _chosen(found), list[dict[str, Any]]()
+    for pairs in by_judge:
+        allowed = Allowed(max_drop, max_missing, alone, len(by_judge))
+        same = all(_is_same(pairing, answers) for pairing in pairs)
+        rows.append(_row(_pooled(pairs), allowed, is_same=same))
+        if pairs[1:]:
+            rows += [_row(one, allowed) | {"decision": None, "reason": ""} for one in pairs]
+    said = [row["decision"] for row in rows if row["decision"]]
     if absent := pairings.unpaired(runs[0], found, judge):
-        said.append(Decision.INCONCLUSIVE)
+        said.append(Decision.INCOMPLETE)
         lost = f"the new run does not have {', '.join(absent)} of the base run, so it cannot pass"
         notes = [*notes, lost]
     frame = pandas.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, "float64"))
-    worst = next((d for d in (Decision.REGRESSION, Decision.INCONCLUSIVE) if d in said), None)
-    frame.attrs |= {"decision": worst or Decision.PASS, "notes": notes, "absent": absent}
+    frame.attrs |= {"decision": max(said, key=[*Decision].index), "notes": notes, "absent": absent}
     return frame
 
 
-def _chosen(found: Sequence[Pairing]) -> list[Pairing]:
-    """A pairing a variant and judge: all decodings together, and pools for their members."""
+class Allowed(NamedTuple):
+    """The drop and the share missing that are allowed, the share of samples in one run, judges."""
+
+    max_drop: float
+    max_missing: float
+    alone: float
+    tests: int
+
+    @property
+    def level(self) -> float:
+        """That of the interval that decides a regression (Bonferroni)."""
+        return 1 - (1 - LEVEL) / self.tests
+
+
+def _chosen(found: Sequence[Pairing]) -> list[list[Pairing]]:
+    """The pairings of each judge: all decodings together, and pools for their members."""
     last = {(one.first.judge.name, one.first.variant): one for one in found}
     pooled = {
         (judge, member)
@@ -83,33 +108,47 @@ def _chosen(found: Sequence[Pairing]) -> list[Pairing]:
         if one.first.is_pool
         for member in averages(one.first.file.task)[variant]
     }
-    return [one for key, one in last.items() if key not in pooled]
+    chosen: dict[str, list[Pairing]] = {}
+    for key, one in last.items():
+        if key not in pooled:
+            chosen.setdefault(key[0], []).append(one)
+    return list(chosen.values())
 
 
-def _row(
-    pairing: Pairing,
-    answers: Sequence[DataFrame],
-    allowed: tuple[float, float, float],
-    *,
-    tests: int,
-) -> dict[str, Any]:
-    first, items, (max_drop, max_missing, unmatched) = pairing.first, pairing.items, allowed
-    read, level = read_items(items), 1 - (1 - LEVEL) / tests
+def _pooled(pairs: Sequence[Pairing]) -> Pairing:
+    """The items of all variants of a judge as one pairing, whose sides are of variant `all`."""
+    if not pairs[1:]:
+        return pairs[0]
+    first, second = (replace(side, variant=ALL, is_pool=False) for side in pairs[0].sides)
+    items = pandas.concat([one.items for one in pairs], ignore_index=True)
+    label = "+".join(dict.fromkeys(one.decodings[0] for one in pairs))
+    return replace(pairs[0], first=first, second=second, items=items, decodings=(label, label))
+
+
+def _row(pairing: Pairing, allowed: Allowed, *, is_same: bool = False) -> dict[str, Any]:
+    first, items, max_drop, level = pairing.first, pairing.items, allowed.max_drop, allowed.level
+    read = read_items(items)
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
     limits = pairing.limits()
     bounds, sure = (paired_difference(pairing, read, level=at) for at in (LEVEL, level))
-    decision, reason = _decide(allowed, bounds, sure, lost=lost, tests=tests)
-    is_whole = decision != Decision.REGRESSION and max(lost[0], unmatched) <= max_missing
-    is_same = bool(len(items)) and read["a"].equals(read["b"].rename("a"))
-    if is_whole and is_same and _is_same(pairing, answers):
+    missing = {
+        "of the verdicts are missing": lost[1],
+        "of the verdicts are missing from the base run": lost[0],
+        "of the samples are in one run alone": allowed.alone,
+    }
+    decision, reason = _decide(allowed, bounds, sure, missing)
+    is_open = decision == Decision.INCONCLUSIVE
+    if is_open and is_same and len(items) and read["a"].equals(read["b"].rename("a")):
         decision, reason = Decision.PASS, SAME
-    seen = None
+    seen = enough = None
     if sure.low is not None and sure.high is not None:
-        reach = (sure.high - sure.low) / 2
-        found = detectable_difference(reach, sure.worth or sure.clusters, power=POWER, level=level)
+        worth = sure.worth or sure.clusters
+        found = detectable_difference((sure.high - sure.low) / 2, worth, power=POWER, level=level)
         # No drop is larger than the whole scale.
         seen = None if limits and max_drop + found > limits[1] else max_drop + found
+    if max_drop > 0 and len(read):
+        enough = clusters_needed(read["a"] - read["b"], read["cluster"], max_drop, power=POWER)
     ends = {"low": bounds.low, "high": bounds.high}
     ends |= {"low_corrected": sure.low, "high_corrected": sure.high, "level": level}
     return {
@@ -117,7 +156,7 @@ def _row(
         **{"judge": first.judge.name, "metric": first.judge.metric},
         **{"decision": decision, "reason": reason, "base": base, "new": new},
         **{"drop": None if base is None or new is None else base - new, **ends, "seen": seen},
-        **{"n": len(read), "items": len(items)},
+        **{"n": len(read), "items": len(items), "enough": enough},
         **{"clusters": read["cluster"].nunique(), "worth": bounds.worth},
         **{"missing": lost[1], "missing_base": lost[0]},
     }
@@ -137,32 +176,22 @@ def _is_same(pairing: Pairing, answers: Sequence[DataFrame]) -> bool:
 
 
 def _decide(
-    allowed: tuple[float, float, float],
-    bounds: Estimate,
-    sure: Estimate,
-    *,
-    lost: Sequence[float],
-    tests: int,
+    allowed: Allowed, bounds: Estimate, sure: Estimate, missing: Missing
 ) -> tuple[Decision, str]:
-    """The decision by what is missing, then by the intervals, and its reason."""
-    max_drop, max_missing, unmatched = allowed
-    low, high = bounds.low, bounds.high
-    if lost[1] > max_missing:
-        words = f"{lost[1]:.1%} of the verdicts are missing, more than {max_missing:.1%}"
-        return Decision.REGRESSION, words
-    if sure.low is not None and sure.low > max_drop:
-        return Decision.REGRESSION, f"the drop is more than {max_drop:g}"
-    if high is not None and high <= max_drop and max(lost[0], unmatched) <= max_missing:
-        return Decision.PASS, f"a drop of more than {max_drop:g} is ruled out"
-    facts = {
-        f"{lost[0]:.1%} of the verdicts are missing from the base run": lost[0] > max_missing,
-        f"{unmatched:.1%} of the samples are in one run alone": unmatched > max_missing,
-        f"no interval: {bounds.why}": high is None,
-        f"the drop is more than {max_drop:g} by the {LEVEL:.0%} interval, but not by the one that "
-        f"{tests} rows need (Bonferroni)": low is not None and low > max_drop,
-        f"a drop of up to {high or 0.0:.3f} is not ruled out": True,
-    }
-    return Decision.INCONCLUSIVE, next(words for words, is_so in facts.items() if is_so)
+    """The decision by the intervals and what is missing, and its reason."""
+    drop, most, low, high = allowed.max_drop, allowed.max_missing, bounds.low, bounds.high
+    if sure.low is not None and sure.low > drop:
+        return Decision.REGRESSION, f"the drop is more than {drop:g}"
+    if lost := [f"{share:.1%} {what}" for what, share in missing.items() if share > most]:
+        return Decision.INCOMPLETE, f"{lost[0]}, more than {most:.1%}"
+    if high is not None and high <= drop:
+        return Decision.PASS, f"a drop of more than {drop:g} is ruled out"
+    if high is None:
+        return Decision.INCONCLUSIVE, f"no interval: {bounds.why}"
+    if low is not None and low > drop:
+        words = f"the drop is more than {drop:g} by the {LEVEL:.0%} interval, but not by the one"
+        return Decision.INCONCLUSIVE, f"{words} that {allowed.tests} judges need (Bonferroni)"
+    return Decision.INCONCLUSIVE, f"a drop of up to {high:.3f} is not ruled out"
 
 
 def gate_words(row: Row) -> str:
@@ -174,8 +203,10 @@ def gate_words(row: Row) -> str:
         facts.append(f"95% interval {row.low:.3f} to {row.high:.3f}")
     if row.level > LEVEL and row.low_corrected is not None and row.high_corrected is not None:
         ends = f"{row.low_corrected:.3f} to {row.high_corrected:.3f}"
-        facts.append(f"{row.level:.1%} interval, corrected for the number of rows, {ends}")
+        facts.append(f"{row.level:.1%} interval, corrected for the number of judges, {ends}")
     facts.append(items_words(row))
-    if row.seen is not None and row.decision != Decision.REGRESSION:
+    if row.seen is not None and row.decision not in (None, Decision.REGRESSION):
         facts.append(f"a drop of {row.seen:.3f} would have been seen (80% power)")
+    if row.enough is not None and row.decision == Decision.INCONCLUSIVE:
+        facts.append(f"two equal runs of {row.enough:,} independent items would pass (80% power)")
     return "; ".join(facts)

@@ -121,6 +121,7 @@ CODES = {
     gates.Decision.PASS: ExitCode.DONE,
     gates.Decision.REGRESSION: ExitCode.REGRESSION,
     gates.Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    gates.Decision.INCOMPLETE: ExitCode.DONE_WITH_MISSING,
 }
 
 
@@ -131,18 +132,19 @@ class GateChoice:
     base: str = argument("BASE", options.A_RUN)
     new: str = argument("NEW", "Run of the same task that must not be worse.")
     max_drop: float = option(
-        "Drop that is allowed, in units of the metric: .02 is two points of an accuracy.", 0.02
+        "Drop that is allowed, in units of the metric: .02 is two points of an accuracy.", 0.05
     )
     max_missing: float = option("Share of missing verdicts that is allowed.", 0.01)
     judge: str | None = option("Judge. Default: all that have read both runs.", None)
+    allow_inconclusive: bool = option("Exit with 0 where these items cannot decide.", False)
 
 
 def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False) -> int:
     """Say whether NEW has dropped against BASE, for continuous integration; no call is made.
 
-    Exit code 0: any greater drop is ruled out. 3: regression, a greater drop is shown, or too many
-    verdicts are missing. 4: inconclusive, these items cannot decide; the drop that would have been
-    seen is printed.
+    All variants together decide. Exit code 0: any greater drop is ruled out. 3: regression, a
+    greater drop is shown. 1: incomplete, too much is missing to tell. 4: inconclusive, these items
+    cannot decide; how many would is printed.
 
     \b
     Example:
@@ -158,13 +160,15 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     if is_json:
         screen.show_json(found.attrs | {"rows": plain_rows(found)})
     _put_gate(found)
-    return CODES[found.attrs["decision"]]
+    decision = found.attrs["decision"]
+    is_allowed = choice.allow_inconclusive and decision is gates.Decision.INCONCLUSIVE
+    return ExitCode.DONE if is_allowed else CODES[decision]
 
 
 def _put_gate(found: DataFrame) -> None:
     rows, metrics = records(found), found["metric"].unique()
     say(f"{rows[0].task}, drop of {', '.join(metrics)} from BASE to NEW")
     for row in rows:
-        words = f"{row.variant} by {row.judge}: {row.decision}: {row.reason}"
-        say(f"{words}; {gates.gate_words(row)}")
+        said = f"{row.decision}: {row.reason}; " if row.decision else ""
+        say(f"{row.variant} by {row.judge}: {said}{gates.gate_words(row)}")
     say(f"gate: {found.attrs['decision']}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import copysign, fsum, inf, isfinite, sqrt
+from math import ceil, copysign, fsum, inf, isfinite, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,24 @@ def detectable_difference(
 
     sure, found = (float(stdtrit(clusters - 1, at)) for at in ((1 + level) / 2, power))
     return reach * (1 + found / sure)
+
+
+def clusters_needed(
+    values: ArrayLike, clusters: Names, margin: float, *, level: float = 0.95, power: float = 0.8
+) -> int:
+    """How many clusters like these a mean that is truly 0 needs, so that `margin` is ruled out.
+
+    With this `power` the interval of `level` then ends below `margin`, above 0 (normal theory; as
+    for equivalence, Julious 2004, Statistics in Medicine 23:1921). One cluster more is taken to
+    differ by 1, as where few do or none their share is hardly known. ValueError without a cluster.
+    """
+    rows: Floats = np.asarray(values, dtype=np.float64)
+    if (count := (own := Clusters.named(clusters)).clusters) < 1:
+        raise ValueError("no cluster; give one or more")
+    error = Parts.of(rows, float(rows.mean()), own).error if count > 1 else 0.0
+    reach = scales.normal_reach(level) + scales.normal_reach(2 * power - 1)
+    variance = error**2 + 1 / count**2
+    return ceil(count * variance * (reach / margin) ** 2)
 
 
 def paired_gap(

@@ -232,15 +232,21 @@ def test_a_gate_has_exit_codes_of_its_own(toy: Toy, tmp_path: Path, capsys: Line
     assert "base by near: pass: every answer is the same, word for word" in capsys.readouterr().out
 
 
-def test_a_gate_that_cannot_tell_says_what_it_would_have_seen(toy: Toy, capsys: Lines) -> None:
+def test_a_gate_that_cannot_tell_says_how_many_items_would(toy: Toy, capsys: Lines) -> None:
     for limit in ("6", "4"):
         assert toy.run("--variant", "base", "--limit", limit) == 0
-    names = [path.name for path in toy.runs()]
+    gate, out = ["compare", "--gate"], ["--results", str(toy.results)]
 
-    assert main(["compare", "--gate", *names, "--results", str(toy.results)]) == 4
-    out = capsys.readouterr().out
-    assert "samples are in one run alone" in out
-    assert "gate: inconclusive" in out
+    assert main([*gate, *(path.name for path in toy.runs()), *out]) == 1
+    told = capsys.readouterr().out
+    assert "samples are in one run alone" in told
+    assert "gate: incomplete" in told
+
+    toy.main("run", "--task", "quiz", "--model", "first,random", "--variant", "hinted")
+    pair = ["quiz/first", "quiz/random", *out]
+    assert main([*gate, *pair]) == 4
+    assert "independent items would pass (80% power)" in capsys.readouterr().out
+    assert main([*gate, *pair, "--allow-inconclusive"]) == 0
 
 
 def test_one_screen_has_the_main(toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
