@@ -13,9 +13,9 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import ALL, Files, verdict_frame
 from harness.specs.tasks import ImplicitnessSpec
-from harness.stats.classification import effective_n, logistic_curve
+from harness.stats.classification import logistic_curve
 from harness.stats.estimate import NoValue
-from harness.stats.intervals import mean_interval
+from harness.stats.intervals import effective_n, mean_interval
 from harness.storage.runs import RunFile
 
 PUBLISHED, EQUAL_MASS = "bin", "equal-mass bin"

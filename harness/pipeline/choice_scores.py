@@ -18,6 +18,7 @@ from harness.pipeline.verdict_frame import detail, probabilities
 from harness.specs.tasks import ClassesSpec, ImplicitnessSpec
 from harness.stats import classification as stats
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices
+from harness.stats.intervals import effective_n
 from harness.stats.scales import exact_total
 
 PERMUTED, CALIBRATION, FAVOURITE = "accuracy_permuted", "calibration_error", "most_frequent_choice"
@@ -203,7 +204,7 @@ def detection_numbers(part: Part, spec: ImplicitnessSpec) -> Iterator[Number]:
     for rate, planned in of_rates.items():
         places, is_known = planned.index.to_numpy(), planned["flagged"].notna().to_numpy()
         known = planned[is_known]
-        size = stats.effective_n(known["flagged"].to_numpy(), known["cluster"].to_numpy())
+        size = effective_n(known["flagged"].to_numpy(), known["cluster"].to_numpy())
         if len(planned):
             yield Number(EFFECTIVE.format(rate), size, places, is_known)
         is_at = is_known & planned["at"].notna().to_numpy() & (part.low is None)

@@ -290,29 +290,6 @@ def equal_mass_edges(values: Sequence[float] | Floats, count: int) -> tuple[floa
     return tuple(np.unique(np.quantile(given, np.linspace(0, 1, count + 1))).tolist())
 
 
-def effective_n(values: Sequence[float] | Floats, clusters: Names) -> float | None:
-    """The number of independent rows that would give a mean as exact as these clustered rows do.
-
-    Kish's n over the design effect 1 + (m - 1) r, with m the mean size of a row's cluster and r
-    the correlation within clusters by analysis of variance (Donner and Koval 1980), not below 0,
-    and 1 where it has no value. None without rows.
-    """
-    if not len(values):
-        return None
-    places = Clusters.named(clusters).places
-    sizes = np.bincount(places).astype(np.float64)
-    n, typical = len(values), float((sizes**2).sum() / sizes.sum())
-    given, count, within = np.asarray(values, dtype=np.float64), len(sizes), 1.0
-    if 2 <= count < n and np.ptp(given) > 0:
-        means = np.bincount(places, weights=given) / sizes
-        between = float((sizes * (means - given.mean()) ** 2).sum() / (count - 1))
-        inside = float(((given - means[places]) ** 2).sum() / (n - count))
-        size = (n - float((sizes**2).sum()) / n) / (count - 1)
-        total = between + (size - 1) * inside
-        within = float(np.clip((between - inside) / total, 0, 1)) if total > 0 else 1.0
-    return n / (1 + (typical - 1) * within)
-
-
 def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters) -> Estimate:
     """The chance that a positive scores above a negative, ties counting half, with its interval.
 

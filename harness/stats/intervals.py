@@ -205,6 +205,18 @@ def clustered_share(estimate: Estimate, parts: Parts) -> Estimate:
     return made if found.degrees else replace(made, worth=found.rows)
 
 
+def effective_n(values: Sequence[float] | Floats, clusters: Names) -> float | None:
+    """How many independent rows would give a share this error: those of `Share`, 1 of one cluster.
+
+    None without rows.
+    """
+    if not (n := len(values)):
+        return None
+    rows, own = np.asarray(values, dtype=np.float64), Clusters.named(clusters)
+    value = scales.exact_mean(rows)
+    return Share.of(value, Parts.of(rows, value, own)).rows if own.clusters > 1 else min(1.0, n)
+
+
 def limited(found: Estimate, values: Sequence[float], limits: Limits | None) -> Estimate:
     """The interval cut off at the least and the greatest that values can be, if they are within."""
     if limits is None or not limits[0] <= min(values) <= max(values) <= limits[1]:

@@ -9,11 +9,11 @@ from harness.stats.classification import (
     PUBLISHED_EDGES,
     auc,
     bins_of,
-    effective_n,
     equal_mass_edges,
     logistic_curve,
 )
 from harness.stats.estimate import Clusters, Floats, NoValue
+from harness.stats.intervals import effective_n
 
 
 def alone(n: int) -> Clusters:
@@ -64,6 +64,7 @@ def test_bins_of_equal_size_have_the_quantiles_for_edges(
         ([1, 1, 1, 1], "aabb", 2),  # alike throughout: no more than the clusters
         ([1, 0, 1], "aaa", 1),
         ([1, 1, 1, 1, 1, 1], "aaaaab", 36 / 26),  # Kish: (5 + 1)^2 / (25 + 1)
+        ([1, 0, 1, 1, 0, 0], "aabbcc", 3.0),  # an error of 2/6, so .25 / (1/12)
         ([], "", None),
     ],
 )

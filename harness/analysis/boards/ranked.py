@@ -22,8 +22,8 @@ from harness.pipeline.score import ALL, signature
 from harness.pipeline.verdict_frame import averages, verdict_frame
 from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
-from harness.stats.clustered import jackknife_interval
-from harness.stats.estimate import Clusters, Estimate, Floats, Indices
+from harness.stats.clustered import ShareRows, share_gap
+from harness.stats.estimate import Clusters, Floats, Indices
 from harness.stats.ranks import Pooled, informedness, macro_f1_of, mean_of, rank_models
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
@@ -317,16 +317,11 @@ def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
 
 
 def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
-    """The jackknife's interval of each difference of rates, which has none so far."""
+    """The interval of each difference of rates, which has none so far: that of `share_gap`."""
     heads = heads.astype({"why": "object"})
     for at in heads.index[(heads["ranked_by"] == RATES) & heads["value"].notna()]:
-        one = held.get(str(heads.at[at, "signature"]))
-        if one is None or not len(one.items):
-            continue
-        totals = one.totals(one.items)
-        without = informedness(totals.sum(axis=0) - totals)
-        found = Estimate(float(heads.at[at, "value"]), len(one.items))
-        ends = jackknife_interval(found, without, range_="any").within(-1.0, 1.0)
-        heads.at[at, "low"], heads.at[at, "high"] = ends.low, ends.high
-        heads.at[at, "why"] = ends.why
+        if (one := held.get(str(heads.at[at, "signature"]))) is not None:
+            sides = (ShareRows(*own, one.clusters) for own in one.sums.T.reshape(2, 2, -1))
+            found = share_gap(*sides)
+            heads.loc[at, ["low", "high", "why"]] = found.low, found.high, found.why
     return heads
