@@ -64,11 +64,11 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
     `attrs` has a `title` and `sentences`: on the raters, each judge, and which judges differ.
     """
     analysis = _Analysis(panel, settings, panel.human, settings.resamples(panel.clusters))
-    people = [*_of_people(analysis)]
-    rows = []
+    people, rows = [*_of_people(analysis)], []
     for judge in panel.judges:
         blank = _blank(analysis, [judge])
-        own = [*_correlations(analysis, judge), *people, *_of_values(analysis, judge)]
+        allowed = _attainable(analysis, judge)
+        own = [*_correlations(analysis, judge), *people, allowed, *_of_values(analysis, judge)]
         rows += [{**blank, **row} for row in own]
     rows += _differences(analysis)
     if not panel.rows:
@@ -113,19 +113,27 @@ def _of_people(analysis: _Analysis) -> Iterator[_Row]:
     level = analysis.settings.level
     yield _row("alpha_raters", agreements.alpha_ci(ratings, resamples, scale=level))
     yield _row("agreement_pairwise_raters", agreements.pairwise_agreement(ratings, None, resamples))
-    ceiling = reliability.reliability_of_means(ratings, resamples)
-    root = agreements.through(ceiling, agreements.attainable_r)
-    notes = [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
+    yield _ceiling(analysis, "noise_ceiling", ratings)
+
+
+def _attainable(analysis: _Analysis, judge: JudgeTable) -> _Row:
+    """The r of a judge without errors, on the cells that this one rated."""
+    ratings = np.where(np.isnan(judge.values)[..., None], np.nan, analysis.panel.ratings)
+    return _ceiling(analysis, "attainable_r", ratings)
+
+
+def _ceiling(analysis: _Analysis, name: str, ratings: Floats) -> _Row:
+    found, notes = reliability.reliability_of_means(ratings, analysis.resamples), list[str]()
+    if name == "attainable_r":
+        found, notes = agreements.through(found, agreements.attainable_r), [_OF_PEARSON]
+    notes += [_CONFOUNDED] if reliability.is_severity_confounded(ratings) else []
     notes += [_GROUPS] if reliability.rater_groups(ratings) > 1 else []
-    for row in (
-        _row("noise_ceiling", ceiling, note="; ".join(notes)),
-        _row("attainable_r", root, note="; ".join([_OF_PEARSON, *notes])),
-    ):
-        is_nominal = level == "nominal" and row["value"] is not None
-        yield {**row, **_none(_NOMINAL)} if is_nominal else row
+    row = _row(name, found, note="; ".join(notes))
+    is_nominal = analysis.settings.level == "nominal" and found.value is not None
+    return {**row, **_none(_NOMINAL)} if is_nominal else row
 
 
-_OF_PEARSON = "of pearson_dataset, with a judge that makes no errors"
+_OF_PEARSON = "of pearson_dataset, with a judge that makes no errors, on the cells that it rated"
 _NOMINAL = "nominal ratings have no mean; --level interval where values are numbers"
 _CONFOUNDED = "systems had different raters, whose severity shifts the systems' means"
 _GROUPS = "raters that rated no cell together: their severity is not in it, so it is too high"

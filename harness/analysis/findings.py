@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
 
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind
@@ -11,7 +12,7 @@ from harness.stats.clustered import detectable_difference
 from harness.storage.frames import Row, records
 
 LEVEL, POWER = 0.05, 0.8
-PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling", "attainable_r")
+PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
 
@@ -136,16 +137,16 @@ def agreement_findings(rows: Sequence[Row]) -> list[str]:
 
 def raters_finding(rows: Sequence[Row]) -> str:
     """How well the raters of a panel agree, and what r they allow a judge."""
-    alpha, equal, ceiling, most = (_known(rows).get(name) for name in PEOPLE)
+    alpha, equal, ceiling = (_known(rows).get(name) for name in PEOPLE)
     if alpha is None:
         why = next((row.reason for row in rows if row.statistic == PEOPLE[0]), "no rating")
         return f"raters: no agreement is known: {why}"
     facts = [f"alpha {_with_ends(alpha)}"]
     facts += [f"two of them rate {equal.value:.0%} alike"] if equal else []
-    if ceiling and most:
+    if ceiling and ceiling.value >= 0:
         facts.append(
             f"their means have a reliability of {ceiling.value:.2f}, so that a judge without "
-            f"errors would reach r {most.value:.2f}"
+            f"errors would reach r {sqrt(ceiling.value):.2f}"
         )
     return f"raters: {'; '.join(facts)}"
 

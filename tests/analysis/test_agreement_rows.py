@@ -153,6 +153,15 @@ def test_the_ceiling_is_the_reliability_of_the_mean_and_names_what_it_bounds() -
     )
     assert "of pearson_dataset" not in ceiling.note
     assert "of pearson_dataset" in root.note
+    # A judge that misses what people rate low can reach less than one that rates all.
+    near = made.judges[1]
+    some = np.where(made.human < np.median(made.human), np.nan, near.values)
+    few = rows(replace(made, judges=(replace(near, values=some),)))
+    own = np.where(np.isnan(some)[..., None], np.nan, made.ratings)
+    attainable = reliability_of_means(own, Resamples.of(made.clusters, seed="0")).value or 0
+    assert few["near", "attainable_r"].value == pytest.approx(attainable**0.5)
+    assert attainable < (ceiling.value or 0)
+    assert few["near", "noise_ceiling"].value == ceiling.value
     nominal = rows(made, replace(METHOD, level="nominal"))["near", "attainable_r"]
     assert (nominal.value, nominal.low) == (None, None)
     assert nominal.reason.startswith("nominal ratings have no mean; --level interval")

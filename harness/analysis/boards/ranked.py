@@ -321,7 +321,8 @@ def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     heads = heads.astype({"why": "object"})
     for at in heads.index[(heads["ranked_by"] == RATES) & heads["value"].notna()]:
         if (one := held.get(str(heads.at[at, "signature"]))) is not None:
-            sides = (ShareRows(*own, one.clusters) for own in one.sums.T.reshape(2, 2, -1))
-            found = share_gap(*sides)
+            hits, positives, alarms, negatives = one.sums.T
+            true = ShareRows(hits, positives, one.clusters)
+            found = share_gap(true, ShareRows(alarms, negatives, one.clusters))
             heads.loc[at, ["low", "high", "why"]] = found.low, found.high, found.why
     return heads
