@@ -15,7 +15,7 @@ from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.pipeline.score import signed_blocks
 from harness.pipeline.verdict_frame import details, verdict_frame
-from harness.stats.classification import threshold_below
+from harness.stats.operating import threshold_below
 from harness.storage.frames import load
 from harness.storage.read_tables import arrow_table, step_usages
 from harness.storage.runs import RunFolder

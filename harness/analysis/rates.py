@@ -15,7 +15,8 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.verdict_frame import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
-from harness.stats.estimate import NoValue
+from harness.stats.estimate import NoValue, Resamples
+from harness.stats.operating import tpr_gap_at
 from harness.stats.shift import mean_shift, shift_test
 from harness.storage.frames import plain_rows
 
@@ -27,6 +28,9 @@ Precision is that of texts of both kinds alone: of one kind it is 0 or 1 whateve
 """
 REST = "the rest"
 NONE_FLAGGED = "nothing flagged"
+MODELS = "(models)"
+"""The column of gaps between models."""
+_DRAWS, _DRAWS_PER_TEST = 2000, 60
 MOST_VALUES = 100
 """A column with more values names single texts, not groups of them."""
 RATE_COLUMNS = (
@@ -142,7 +146,8 @@ def shares(part: DataFrame, rate: str) -> ShareRows:
 def gaps(tables: Sequence[RateTexts]) -> DataFrame:
     """The gaps between a column's groups: GAP_COLUMNS.
 
-    Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm.
+    Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm,
+    with those of models at a wanted FPR: of the column MODELS, on the texts that both have scored.
     """
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, rate, *_gap(*sides, rate, query.least)]
@@ -151,11 +156,36 @@ def gaps(tables: Sequence[RateTexts]) -> DataFrame:
         for column, values in _split(own[own["is_measured"]], query, cells)
         for sides in _sides(values)
         for rate in RATES
-    ]
+    ] + _model_gaps(tables)
     names = [name for name in GAP_COLUMNS if name not in ("p_holm", "tests")]
     found = pandas.DataFrame(rows, columns=names).dropna(subset="gap").reset_index(drop=True)
     found = found.astype(dict.fromkeys(("gap", "low", "high", "p"), "float64"))
     return corrected(found)[list(GAP_COLUMNS)]
+
+
+def _model_gaps(tables: Sequence[RateTexts]) -> list[list[object]]:
+    """The TPR of each model at the wanted FPR less that of another, asked in the same way."""
+    if not tables or (fpr := tables[0][1].fpr) is None:
+        return []
+    every = pandas.concat([texts for texts, _, _ in tables])
+    asked = [own for _, own in every.groupby(["task", "variant", "decoding", "judge"], sort=False)]
+    pairs = [
+        pair
+        for own in asked
+        for pair in combinations([one for _, one in own.groupby("signature", sort=False)], 2)
+    ]
+    rows, draws = [], max(_DRAWS, _DRAWS_PER_TEST * len(pairs))
+    for first, second in pairs:
+        both = first.merge(second[["sample", "score", "model"]], on="sample", suffixes=("", "_b"))
+        both = both[both["score"].notna() & both["score_b"].notna()]
+        clusters = Resamples.of(both["cluster"].tolist(), seed=str(tables[0][1].seed), draws=draws)
+        scores = both["score"].to_numpy(), both["score_b"].to_numpy()
+        found = tpr_gap_at(scores, both["is_positive"].to_numpy(dtype=bool), clusters, fpr)
+        names = first["model"].iloc[0], second["model"].iloc[0]
+        size = int(both["is_positive"].sum())
+        row = [*first[[*BLOCK]].iloc[0], MODELS, HITS, *names, found.value, found.low, found.high]
+        rows.append([*row, found.p, size, size, f"at an FPR of {fpr:g} of all benign texts"])
+    return rows
 
 
 def corrected(tests: DataFrame) -> DataFrame:

@@ -123,6 +123,9 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
             is_own = (found["signature"] == signature) & (found["column"] == column)
             if is_own.any():
                 _put_gaps(f"{label}: gaps by {column}", found[is_own])
+    models = found[found["column"] == rated.MODELS]
+    if len(models):
+        _put_gaps(f"TPR of models {models['note'].iat[0]}", models)
     for row in rows[(rows["group"] == ALL) & (rows["missing"] > 0)].itertuples():
         say(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := int(found["p"].notna().sum()):

@@ -6,22 +6,12 @@ divisor has no value and is never 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import floor, fsum, sqrt
+from math import fsum, sqrt
 
 import numpy as np
 
 from harness.stats.clustered import ShareRows, share_interval
-from harness.stats.estimate import (
-    Bools,
-    Clusters,
-    Estimate,
-    Floats,
-    Indices,
-    Limits,
-    Names,
-    NoValue,
-    ratio,
-)
+from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Indices, NoValue, ratio
 from harness.stats.intervals import Parts, cluster_interval, satterthwaite
 from harness.stats.scales import exact_total, student_p, student_t
 
@@ -252,23 +242,6 @@ def _inverse_root(matrices: Floats) -> Floats:
     whole = (turned + np.eye(2) * root[:, None, None]) / base[:, None, None]
     one = matrices / np.where(trace > _LEFT, trace, np.inf)[:, None, None] ** 1.5
     return np.where(is_whole[:, None, None], whole, one)
-
-
-def threshold_below(scores: Sequence[float], rate: float) -> tuple[float, Limits | None]:
-    """The score above which further ones lie with a chance of at most `rate`, and what it may be.
-
-    Of m scores k lie above it, and of a further one the chance is (k + 1) / (m + 1): at most the
-    rate on average, while it varies as a beta distribution, whose 95 % ends come with it (Vovk
-    2012, split conformal prediction). The greatest score, and None, with too few for the rate.
-    """
-    from scipy.special import betaincinv
-
-    ordered = sorted(scores, reverse=True)
-    above = floor(rate * (len(ordered) + 1) + 1e-9) - 1
-    if above < 0:
-        return ordered[0], None
-    low, high = betaincinv(above + 1, len(ordered) - above, [0.025, 0.975])
-    return ordered[above], (float(low), float(high))
 
 
 PUBLISHED_EDGES = tuple(step / 4 for step in range(9))

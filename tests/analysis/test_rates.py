@@ -217,6 +217,24 @@ def test_an_operating_point_is_chosen_on_texts_that_are_not_measured() -> None:
     assert found["fpr"].low <= 0.1 <= found["fpr"].high
 
 
+def test_models_are_compared_at_thresholds_of_their_own_and_not_across_ways_of_asking() -> None:
+    query, runs = RateQuery(fpr=0.1), [scored(200, seed) for seed in (1, 1, 2)]
+    worse = [replace(row, verdicts=runs[2][n].verdicts) for n, row in enumerate(runs[1])]
+    first, (texts, *rest) = (table(written(own), query) for own in (runs[0], worse))
+    tables = [first, (texts.assign(model="other", signature="other"), *rest)]
+
+    [row] = gaps_of(tables).itertuples()
+
+    assert (row.column, row.rate, row.n, row.tests) == ("(models)", "tpr", 100, 1)
+    assert row.against == "other"
+    assert row.note == "at an FPR of 0.1 of all benign texts"
+    assert row.low <= row.gap <= row.high
+    assert 0.05 < row.p <= 1
+    assert len(gaps_of(tables[:1])) == 0
+    apart = [(own.assign(variant=str(n)), query, cells) for n, (own, _, cells) in enumerate(tables)]
+    assert len(gaps_of(apart)) == 0
+
+
 def test_where_it_is_chosen_the_rate_is_kept_and_a_lower_threshold_breaks_it() -> None:
     chosen, other = scored(300, 1), scored(300, 2)
     on = written(other, digest="b" * 64)
