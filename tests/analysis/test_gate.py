@@ -131,7 +131,7 @@ def test_all_variants_together_decide_and_judges_are_corrected_for() -> None:
     # 6 of 300 answers differ: neither a drop of .02 nor none
     assert among.attrs["decision"] is Decision.INCONCLUSIVE
     assert [(row.variant, row.decision) for row in rows] == [
-        *(("all", Decision.INCONCLUSIVE), ("base", None), ("cot0", None), ("cot5", None)),
+        *(("all", Decision.INCONCLUSIVE), ("base", None), ("cot0", None), ("cot5", None))
     ]
     assert (rows[0].n, rows[0].clusters, rows[0].drop) == (300, 100, pytest.approx(0.02))
     assert "independent items would pass (80% power)" in gate_words(rows[0])

@@ -327,7 +327,7 @@ def test_models_without_a_rank_have_their_reason(tmp_path: Path) -> None:
     notes = board_notes(board_of(kept_runs(tmp_path, always=constant(1.0), ant=mixed())))
     assert notes == [
         "No rank for always: a constant answer (all texts, or nearly all, get one label; "
-        "TPR 1.000, FPR 1.000).",
+        "TPR 1.000, FPR 1.000)."
     ]
 
     notes = board_notes(board_of(kept_runs(tmp_path, ant=mixed(), cut=unread())))
@@ -336,7 +336,8 @@ def test_models_without_a_rank_have_their_reason(tmp_path: Path) -> None:
 
 def test_a_control_needs_no_reason_for_its_rank_and_one_for_its_interval(tmp_path: Path) -> None:
     few = [
-        replace(one, sample=replace(one.sample, cluster=str(n % 2))) for n, one in enumerate(mixed())
+        replace(one, sample=replace(one.sample, cluster=str(n % 2)))
+        for n, one in enumerate(mixed())
     ]
     [note] = board_notes(board_of(kept_runs(tmp_path, oracle=few, ant=few)))
 
