@@ -38,7 +38,7 @@ def tpr_gap_at(
     """How much higher the first scores' TPR is, -1 to 1, each at the threshold of this FPR.
 
     Both thresholds are those of `threshold_below` on all benign rows, which two models have; so
-    they are chosen anew in each draw of whole clusters, without which equal models differ in 4 of
+    they are chosen again in each draw of whole clusters, without which equal models differ in 4 of
     10. The interval has the draws' quantiles, p is twice the smaller share of draws on one side of
     0 (Efron & Tibshirani 1993, chapters 13 and 16). "too few" where a kind has fewer than three
     clusters, or too few benign rows are there for the rate.
