@@ -143,7 +143,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     """Say whether NEW has dropped against BASE, for continuous integration; no call is made.
 
     All variants together decide. Exit code 0: any greater drop is ruled out. 3: regression, a
-    greater drop is shown. 1: incomplete, too much is missing to tell. 4: inconclusive, these items
+    greater drop is shown. 1: incomplete, too much is missing. 4: inconclusive, these items
     cannot decide; how many would is printed.
 
     \b
