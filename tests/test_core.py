@@ -25,7 +25,6 @@ FAILURE = Failure(Reason.FAILED, "no route")
 def test_the_digest_is_the_sha256_of_canonical_json() -> None:
     # printf '["a",1,{"b":null,"c":0.5}]' | sha256sum
     expected = "9ee88e55c1e7fdfb1b74aa5669ea189620601102989cfec7a95aea570e03c71e"
-
     assert digest(("a", 1, {"c": 0.5, "b": None})) == expected
 
 
@@ -35,7 +34,6 @@ def test_the_order_of_a_mapping_is_not_in_its_digest() -> None:
 
 def test_requests_of_equal_content_share_a_key() -> None:
     twin = Request("s1", "base", "response", "m@1", *(REQUEST.messages, REQUEST.decoding))
-
     assert twin is not REQUEST
     assert twin.key == REQUEST.key
 
@@ -47,14 +45,10 @@ def test_requests_of_equal_content_share_a_key() -> None:
         {"messages": (Message("user", "What now? "),)},
         {"messages": (Message("system", "What now?"),)},
         {"messages": (*REQUEST.messages, Message("assistant", ""))},
-        {"decoding": Decoding(0.5, 30, seed=7)},
-        {"decoding": Decoding(0.3, 31, seed=7)},
-        {"decoding": Decoding(0.3, 30, seed=8)},
-        {"decoding": Decoding(0.3, 30)},
-        {"decoding": Decoding(0.3, 30, n=2, seed=7)},
-        {"mode": Mode.CHOOSE},
-        {"choices": ("yes", "no")},
-        {"repeat": 1},
+        *({"decoding": Decoding(0.5, 30, seed=7)}, {"decoding": Decoding(0.3, 31, seed=7)}),
+        *({"decoding": Decoding(0.3, 30, seed=8)}, {"decoding": Decoding(0.3, 30)}),
+        *({"decoding": Decoding(0.3, 30, n=2, seed=7)}, {"mode": Mode.CHOOSE}),
+        *({"choices": ("yes", "no")}, {"repeat": 1}),
     ],
 )
 def test_what_changes_the_answer_changes_the_key(change: dict[str, Any]) -> None:
@@ -77,7 +71,6 @@ def test_a_prompt_under_another_name_shares_the_key(change: dict[str, str]) -> N
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0])
 def test_greedy_is_greedy_however_zero_is_written(zero: float) -> None:
     request = replace(REQUEST, decoding=Decoding(zero))
-
     assert request.key == replace(REQUEST, decoding=Decoding(0.0)).key
 
 
@@ -111,11 +104,8 @@ def test_a_sample_is_its_own_cluster_unless_it_names_one() -> None:
 @each(
     "parts",
     [
-        {"texts": ("a",)},
-        {"texts": ("",)},
-        {"choice_scores": (ChoiceScore(-1.0, 1, 3),)},
-        {"vectors": ((0.0,),)},
-        {"failure": FAILURE},
+        *({"texts": ("a",)}, {"texts": ("",)}, {"choice_scores": (ChoiceScore(-1.0, 1, 3),)}),
+        *({"vectors": ((0.0,),)}, {"failure": FAILURE}),
     ],
 )
 def test_a_response_holds_one_kind_of_answer(parts: dict[str, Any]) -> None:
@@ -134,7 +124,6 @@ def test_a_response_of_no_or_two_kinds_cannot_be_built(parts: dict[str, Any]) ->
 
 def test_a_failed_response_has_a_reason_and_no_text() -> None:
     response = Response.failed("k", Reason.REFUSED, "rather not")
-
     assert response.failure == Failure(Reason.REFUSED, "rather not")
     assert response.texts is None
 

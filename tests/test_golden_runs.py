@@ -473,7 +473,6 @@ def test_every_number_stays_as_it_was(scenario: Scenario, tmp_path: Path) -> Non
 
 def test_every_shipped_task_is_pinned() -> None:
     tasks = {path.stem for path in (ROOT / "tasks").glob("*.yaml")}
-
     assert tasks <= {scenario.name for scenario in SCENARIOS}
 
 

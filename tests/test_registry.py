@@ -36,7 +36,6 @@ def shipped(section: Section) -> list[str]:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_names_are_the_files_of_all_homes_sorted(toy: Toy, section: Section) -> None:
     names = toy.space().registry.names(section)
-
     assert names == sorted(set(names))
     assert set(shipped(section)) <= set(names)
 
@@ -59,7 +58,6 @@ def test_a_shipped_model_is_well_formed_and_says_what_it_is(name: str) -> None:
 @each("name", shipped("configs/judges"))
 def test_a_shipped_judge_is_well_formed_and_asks_a_model_that_ships(name: str) -> None:
     spec = SHIPPED.load("configs/judges", name)
-
     assert spec.about
     assert (asked_model(spec) or "oracle") in shipped("configs/models")
 
@@ -83,7 +81,6 @@ def test_equal_encoder_specs_share_their_loaded_weights(
 
 def test_an_llm2vec_encoder_is_built_as_its_spec_says() -> None:
     built = SHIPPED.encoder(structs.replace(LLAMA, dtype="float32"))
-
     given = {"revision": "r", "instruction": "Say:", "max_length": 9, "dtype": "float32"}
     assert built == Llm2Vec("b", ("x", "y"), **given)  # type: ignore[arg-type]  # of its fields
 
@@ -100,7 +97,6 @@ def test_a_judge_that_asks_is_not_built_without_its_model(toy: Toy, name: str) -
 @each("name", shipped("configs/data"))
 def test_a_shipped_source_has_a_commit_and_digests(name: str) -> None:
     spec = SHIPPED.load("configs/data", name)
-
     assert len(spec.commit) == 40
     assert {len(file.sha256) for file in spec.files} == {64}
 
@@ -153,7 +149,6 @@ def test_a_prompt_pack_is_searched_before_the_homes(toy: Toy) -> None:
 
 def test_a_local_model_keeps_its_settings_under_another_back_end() -> None:
     spec = SHIPPED.load("configs/models", "mistral-7b-instruct", "transformers")
-
     assert isinstance(spec, TransformersSpec)
     assert (spec.model, spec.dtype) == ("mistralai/Mistral-7B-Instruct-v0.2", "bfloat16")
 

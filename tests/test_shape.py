@@ -161,7 +161,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     found = {module: facts.at_import & HEAVY for module, facts in modules().items()}
-
     assert {module: names for module, names in found.items() if names} == {}
 
 

@@ -38,11 +38,8 @@ def test_the_wheel_carries_every_file_of_a_home_folder(wheel: Path, folder: str)
 @pytest.mark.parametrize(
     "name",
     [
-        "harness/py.typed",
-        "harness/cli/app.py",
-        "harness/present/page/assets/report.css",
-        "harness/present/page/assets/report.html",
-        "harness/present/page/assets/report.js",
+        *("harness/py.typed", "harness/cli/app.py", "harness/present/page/assets/report.css"),
+        *("harness/present/page/assets/report.html", "harness/present/page/assets/report.js"),
         "harness/implicitness/data/pairs.jsonl",
         "harness/implicitness/heads/impscore-minilm.json",
         "harness/implicitness/heads/impscore-minilm.safetensors",
@@ -50,7 +47,6 @@ def test_the_wheel_carries_every_file_of_a_home_folder(wheel: Path, folder: str)
 )
 def test_the_wheel_carries_the_package_and_no_tests(wheel: Path, name: str) -> None:
     names = ZipFile(wheel).namelist()
-
     assert name in names
     assert not [name for name in names if name.startswith(("tests/", "results/", "benchmarks/"))]
 

@@ -50,7 +50,6 @@ def test_a_source_that_can_be_fetched_is_named_in_the_warning(
 ) -> None:
     space = toy.space()
     space.samples(space.registry.load("tasks", "intent_resolution").data)
-
     assert "`harness data fetch intent_resolution`" in caplog.text
 
 
@@ -140,14 +139,12 @@ def test_the_label_follows_the_content_and_not_the_place(toy: Toy) -> None:
 )
 def test_data_that_is_no_sample_set_is_refused(toy: Toy, content: str, fact: str) -> None:
     space = data_folder(toy, content)
-
     with pytest.raises(DataError, match=fact):
         space.samples(space.registry.load("tasks", "toy").data)
 
 
 def test_a_data_folder_without_a_source_is_refused_with_a_remedy(toy: Toy, tmp_path: Path) -> None:
     space = replace(toy.space(), data=tmp_path)
-
     with pytest.raises(DataError, match="no folder 'toys' in it; name a folder that has one"):
         space.samples(space.registry.load("tasks", "toy").data)
 
@@ -163,5 +160,4 @@ def test_an_overlay_is_looked_for_in_corrected_mode_alone(toy: Toy) -> None:
 
 def test_the_desk_of_a_model_keeps_its_calls_below_its_name(toy: Toy) -> None:
     toy.run("--variant", "base")
-
     assert [path.name for path in (toy.results / "calls").iterdir()] == ["oracle"]

@@ -179,7 +179,6 @@ def test_where_chance_differs_the_difference_above_it_is_tested() -> None:
 @pytest.mark.slow
 def test_a_model_that_guesses_both_knows_no_more_than_it_does() -> None:
     rows = [guesses(56, options=5, seed=seed)[0] for seed in range(300)]
-
     assert np.mean([(row.p or 1) < 0.05 for row in rows]) > 0.5  # accuracy alone differs
     assert np.mean([(row.p_above_chance or 1) < 0.05 for row in rows]) <= 0.08
 
@@ -292,7 +291,6 @@ def test_a_flip_is_another_verdict_than_the_original_s(
     before: str, after: str, value: float, turns: tuple[int, int]
 ) -> None:
     found = flips(perturbed(before, after))["adverbs"]
-
     assert (found.value, found.n, found.clusters) == (value, 4, 4)
     assert (found.to_wrong, found.to_right) == turns
 

@@ -187,5 +187,4 @@ def test_what_differs_in_column_or_task_is_refused() -> None:
 
 def test_a_run_without_an_answer_has_bins_without_values() -> None:
     rows = laid(stored([text("t", is_hateful=True, at=0.1, said=Reason.FAILED)]))
-
     assert rows["value"].isna().all()

@@ -78,14 +78,12 @@ def models(rows: list[ScoreRow]) -> list[list[str]]:
 )
 def test_what_differs_in_more_than_the_model_is_not_ranked_together(place: int, field: str) -> None:
     other = signed(scored("b"), place, field)
-
     assert models([scored("a"), other]) == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize("field", ["b:vllm@a1", "a:openai@a1", "a:vllm@b2"])
 def test_what_differs_in_the_model_alone_is_ranked_together(field: str) -> None:
     [board] = boards([scored("a", 0.4), signed(scored("b", 0.6), 3, field)])
-
     assert [row.model for row in board] == ["b", "a"]
     assert "vllm" not in board[0].recipe
 
@@ -186,7 +184,6 @@ def test_the_gap_of_the_controls_decides(
     oracle: str, literal: str, chance: float | None, finding: str
 ) -> None:
     sides = (np.array([*map(float, side)]) for side in (oracle, literal))
-
     assert read(*sides, chance=chance).finding == finding
 
 
@@ -194,7 +191,6 @@ def test_the_gap_of_the_controls_decides(
 def test_a_judge_of_which_no_verdict_on_a_control_could_be_read_is_unread(lost: str) -> None:
     ends: dict[str, Ends] = dict.fromkeys(CONTROLS, (0.9, 0.8, 1.0)) | {lost: (None, None, None)}
     [found] = fitness([control(name, own) for name, own in ends.items()])
-
     assert (found.finding, np.isnan(found.low)) == (UNREAD, True)
 
 

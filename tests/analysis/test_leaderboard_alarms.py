@@ -80,14 +80,12 @@ def alike_in(alarm: Any) -> float | None:  # noqa: ANN401 - a row of a frame
 )
 def test_one_place_of_ten_is_an_alarm(places: list[int | None], share: float | None) -> None:
     found = told(rows(places))
-
     assert [favourite(alarm) for alarm in found] == ([share] if share else [])
 
 
 @each(("alike", "share"), [(0, None), (1, None), (2, 0.05), (4, 0.1), (40, 1.0)])
 def test_scores_all_alike_one_time_in_twenty_are_told_of(alike: int, share: float | None) -> None:
     found = told(rows([1, 2] * 20, alike=alike))
-
     assert [alike_in(alarm) for alarm in found] == ([share] if share else [])
     assert [favourite(alarm) for alarm in found] == ([None] if share else [])
 
@@ -95,7 +93,6 @@ def test_scores_all_alike_one_time_in_twenty_are_told_of(alike: int, share: floa
 @each("seed", range(8))
 def test_a_choice_between_two_that_is_made_fairly_is_not(seed: int) -> None:
     draw = Random(seed)
-
     assert told(rows([draw.choice((1, 2)) for _ in range(20)])) == []
 
 
@@ -231,7 +228,6 @@ def test_of_classes_the_constant_answer_is_the_most_common_label(
 def test_a_model_that_reads_its_texts_is_not_told_of() -> None:
     # 93 of 100 answers are no, and that is right.
     assert found_in(table(mixed(10, 90, hits=7, false=0))) == []
-
     assert told_constant(planted(400)) == []
 
 

@@ -119,13 +119,11 @@ def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
 )
 def test_knowing_by_a_model_and_acting_by_another_is_told(model: ModelEntry, message: str) -> None:
     found = between(CHOICES, stored(words_task(), LEVELS, model=model))
-
     assert message in found[1][0]
 
 
 def test_a_control_has_an_identity_for_each_task_and_is_one_model_all_the_same() -> None:
     words = stored(words_task(), LEVELS, model=replace(SMALL, identity="m@2"))
-
     assert between(CHOICES, words)[1] == []
 
 

@@ -61,7 +61,6 @@ def test_a_pool_reads_a_sample_by_its_probability_over_the_orders(
     first: float, second: float | None, value: float | None
 ) -> None:
     found = by_key(views(chosen([[first], [second]]), GOLD))
-
     assert found[("all", "logprob")] == [value]
 
 
@@ -144,7 +143,6 @@ def paired(found: Pairings) -> list[tuple[str, str]]:
 
 def test_response_judges_are_the_tasks_own_first() -> None:
     assert names(response_judges(read_by(*ALL).file)) == ["near", "asked", "far", "once"]
-
     other = JudgeEntry("near/beta", "accuracy", "near/beta:00|both-orders", "beta", "b@1")
     assert names(response_judges(read_by(ASKED, FAR, other).file)) == ["near/beta", "asked", "far"]
 
@@ -167,7 +165,6 @@ def test_an_intention_judge_goes_with_the_response_judge_most_like_it(
 
 def test_a_judge_that_has_not_read_a_run_is_named_with_the_command() -> None:
     file = read_by(NEAR).file
-
     with pytest.raises(SpecError, match=rf"'naer'.*near.*harness judge {file.digest[:12]}"):
         judge_named(file, "naer")
 
@@ -215,6 +212,5 @@ def test_runs_without_a_judge_in_common_are_refused_with_who_read_them(
 
 def test_judges_by_one_recipe_serve_and_others_are_named() -> None:
     found = between(read_by(NEAR, FAR), read_by(OTHER_RECIPE, FAR, model=OTHER))
-
     assert paired(found) == [("far", "far")]
     assert "near:99" in found[1][0]

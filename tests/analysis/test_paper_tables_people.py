@@ -72,7 +72,6 @@ def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) 
 
 def test_without_ratings_the_column_says_what_to_give(tmp_path: Path) -> None:
     [table] = build(BESIDE, given(tmp_path, is_rated=False))
-
     assert [value for value, *_ in values(table).values()] == [None, None, None]
     assert any("No ratings: see --ratings" in note for note in table.notes)
 

@@ -42,7 +42,6 @@ def test_captions_and_labels_name_each_table(tmp_path: Path) -> None:
 def test_the_ceiling_is_the_first_of_the_controls(tmp_path: Path) -> None:
     for name in ("literal", "oracle", "zebra"):
         run_on_disk(tmp_path, name, {"near": "1110"})
-
     assert made(tmp_path).rows == (("zebra",), ("oracle",), ("literal",))
 
 
@@ -59,7 +58,6 @@ def test_one_n_and_the_reasons_stand_below(tmp_path: Path) -> None:
 
 def test_a_table_that_is_too_wide_is_made_as_wide_as_the_line() -> None:
     text = to_latex([wide(5)])
-
     assert "0.500 {[}0.250, 0.750{]}" in text
     assert text.count(r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%") == 1
 

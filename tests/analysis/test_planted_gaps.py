@@ -40,7 +40,6 @@ def sure(rows: list[SampleRecord]) -> DataFrame:
 
 def test_a_great_planted_gap_is_found_where_it_was_planted() -> None:
     found = sure(answers(np.random.default_rng(1), planted=0.1))
-
     least = found.loc[found["p"].idxmin()]
     assert (least["group"], least["rate"]) == (PLANTED, "tpr")
 

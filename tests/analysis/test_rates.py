@@ -257,7 +257,6 @@ def test_where_it_is_chosen_the_rate_is_kept_and_a_lower_threshold_breaks_it() -
 
 def test_a_threshold_is_not_measured_on_the_texts_it_was_chosen_on() -> None:
     run = written(scored(40, 1))
-
     with pytest.raises(SpecError, match=r"20 texts of run .* are measured too"):
         flags(run, RateQuery(fpr=0.1, chosen_on=run))
 

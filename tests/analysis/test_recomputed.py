@@ -58,12 +58,9 @@ def test_dialogues_are_counted(tmp_path: Path) -> None:
         ("discordant", [[1, 2, 3, 4], [4, 3, 2, 1]], 6),
         ("permutation_p", [[1, 2, 3, 4], [4, 3, 2, 1]], 2 / 24),
         ("mean_tau", [[0.1, 0.3, 0.2, 0.4], [1, 2, 3, 4]], 5 / 6),  # one pair of six: 2/3
-        ("mean_rho", [[0.1, 0.3, 0.2, 0.4]], 0.8),
-        ("first_not_lowest", [[1, 2], [2, 1]], 1),
-        ("last_not_highest", [[1, 2], [2, 1]], 1),
-        ("first_below_last", [[1, 2], [2, 1]], 1),
-        ("williams_t", [[0.5, 0.5, 0.1], [50]], 0),
-        ("williams_p", [[0.5, 0.5, 0.1], [50]], 1),
+        *(("mean_rho", [[0.1, 0.3, 0.2, 0.4]], 0.8), ("first_not_lowest", [[1, 2], [2, 1]], 1)),
+        *(("last_not_highest", [[1, 2], [2, 1]], 1), ("first_below_last", [[1, 2], [2, 1]], 1)),
+        *(("williams_t", [[0.5, 0.5, 0.1], [50]], 0), ("williams_p", [[0.5, 0.5, 0.1], [50]], 1)),
         ("pearson", [[1, 2, 3, 4], [2, 1, 3, 4]], 0.8),
     ],
 )
@@ -162,7 +159,6 @@ def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"no parquet", b""])
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ishate_dev.parquet.gzip").write_bytes(content)
-
     with pytest.raises(DataError, match="not a Parquet file"):
         ishate.split(tmp_path, ishate.DEV)
 

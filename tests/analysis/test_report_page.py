@@ -26,10 +26,8 @@ from harness.storage.find_runs import run_folders
 from harness.storage.runs import DataEntry
 
 HOSTILE = (
-    "<script>window.hit = 1</script>",
-    "</script><!-- <script> -->",
-    "half \ufffd, line\u2028separator, nul \x00",
-    "x" * 1_000_000,
+    *("<script>window.hit = 1</script>", "</script><!-- <script> -->"),
+    *("half \ufffd, line\u2028separator, nul \x00", "x" * 1_000_000),
 )
 
 
@@ -137,7 +135,6 @@ def test_the_page_does_not_depend_on_the_order_in_which_calls_arrived(tmp_path: 
 
 def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> None:
     lines = section(data_of(page), "headline")["lines"]
-
     told = [line for line in lines if "by choice" in line]
     assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
 
@@ -204,7 +201,6 @@ def test_the_counts_of_differences_name_their_samples(page: str) -> None:
 def test_every_answer_is_there_as_it_is_stored(page: str) -> None:
     data = data_of(page)
     answers = {data["texts"][item[4]] for run in data["items"] for item in run if item[4] >= 0}
-
     assert {text for text in HOSTILE} <= answers
 
 
@@ -236,7 +232,6 @@ def test_without_a_ledger_the_page_says_that_it_lacks_prompts(
 def test_half_a_character_becomes_a_mark_and_does_no_harm() -> None:
     parts = PageParts(pandas.DataFrame())
     parts.text("cut \ud83d here")
-
     assert parts.texts == ["cut \ufffd here"]
 
 

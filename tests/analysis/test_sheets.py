@@ -102,14 +102,12 @@ def test_a_rated_sheet_comes_back_under_its_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", ["=HYPERLINK(1)", "+1", "@x", "-2", *HOSTILE[1:]])
 def test_answers_are_formula_safe_in_a_sheet(tmp_path: Path, answer: str) -> None:
     text = text_of(answers_sheet([stored(tmp_path, "m", answer=answer)], None))
-
     assert f",{answer} 1" not in text or not answer.startswith(("=", "+", "@", "-"))
 
 
 @pytest.mark.parametrize("name", ["row", "answer", "rating"])
 def test_a_field_never_passes_for_a_column_of_the_sheet(tmp_path: Path, name: str) -> None:
     text = text_of(answers_sheet([stored(tmp_path, "m", field=name)], None))
-
     assert text.splitlines()[0] == f"row,{name}_,answer,rating"
 
 
@@ -125,7 +123,6 @@ def test_runs_that_make_no_sheet_are_refused(
     tmp_path: Path, counts: Sequence[int], variants: Sequence[str], message: str
 ) -> None:
     folders = [stored(tmp_path, "m", count=count) for count in counts]
-
     with pytest.raises(SpecError, match=message):
         answers_sheet(folders, None, variants=variants)
 

@@ -71,7 +71,6 @@ def ranks(made: list[Any]) -> dict[str, tuple[int | None, ...]]:
 
 def test_models_that_nothing_tells_apart_may_have_each_others_ranks(tmp_path: Path) -> None:
     made = board(said(tmp_path, ant="1" * 29 + "0", bee="1" * 28 + "00", cow="0" * 30))
-
     assert ranks(made) == {"ant": (1, 1, 2), "bee": (2, 1, 2), "cow": (3, 3, 3)}
     assert (made[0].rank_items, made[0].rank_clusters) == (30, 30)
 
@@ -88,14 +87,12 @@ def test_models_are_ranked_on_the_items_that_all_have(tmp_path: Path) -> None:
 
 def test_a_model_with_few_verdicts_takes_no_items_from_the_others(tmp_path: Path) -> None:
     made = board(said(tmp_path, ant="1" * 30, bee="0" * 30, cow="1" + "." * 29))
-
     assert ranks(made) == {"ant": (1, 1, 1), "bee": (2, 2, 2), "cow": (None,) * 3}
     assert made[0].rank_items == 30
 
 
 def test_controls_are_shown_and_not_ranked(tmp_path: Path) -> None:
     made = board(said(tmp_path, oracle="1" * 20, ant="10" * 10))
-
     assert [(row.model, row.rank) for row in made] == [("oracle", None), ("ant", 1)]
 
 
@@ -426,6 +423,5 @@ def test_the_column_of_values_is_called_by_its_metric(tmp_path: Path) -> None:
 
 def test_costs_have_no_column_that_no_run_fills_and_no_price_of_controls(tmp_path: Path) -> None:
     data = page_data(kept_runs(tmp_path, oracle=perfect()), tmp_path)
-
     [table] = next(one for one in data.sections if one.name == "cost").tables
     assert [column["name"] for column in table.columns] == ["task", "run"]

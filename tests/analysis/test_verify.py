@@ -74,7 +74,6 @@ def test_a_rule_serves_where_files_are_not_at_hand(tmp_path: Path) -> None:
 
 def test_what_nobody_can_recompute_says_why() -> None:
     found = only({"recompute": "none", "value": None, "reason": "not released"}, None)
-
     assert (found.status, found.reason) == (TARGET, "not released")
     assert found.recomputed is None
 
@@ -82,7 +81,6 @@ def test_what_nobody_can_recompute_says_why() -> None:
 @pytest.mark.parametrize(("has_folder", "named"), [(False, "no folder"), (True, "data.json")])
 def test_a_cell_without_its_file_has_no_data(tmp_path: Path, has_folder: bool, named: str) -> None:
     found = only({}, tmp_path if has_folder else None)
-
     assert found.status == NO_DATA
     assert named in (found.reason or "")
 
@@ -99,7 +97,6 @@ def drop_an_implication(path: Path) -> None:
 def test_a_file_tampered_with_differs(tmp_path: Path, tamper: Callable[[Path], None]) -> None:
     write_dialogues(tmp_path)
     tamper(tmp_path / "data.json")
-
     assert only({"value": "implications", "published": 6}, tmp_path).status == DIFFERS
 
 
@@ -114,6 +111,5 @@ def test_a_file_tampered_with_differs(tmp_path: Path, tamper: Callable[[Path], N
 )
 def test_an_unknown_name_is_the_user_s(tmp_path: Path, cell: dict[str, Any], named: str) -> None:
     write_dialogues(tmp_path)
-
     with pytest.raises(SpecError, match=named):
         only(cell, tmp_path)

@@ -46,5 +46,4 @@ def test_a_way_that_fails_is_told_by_its_last_words_but_not_for_missing_items(
 ) -> None:
     with pytest.raises(WayFailed, match=r"ended with 3:\nno weights here"):
         measure(shell("echo no weights here; exit 3", tmp_path))
-
     assert measure(shell("exit 1", tmp_path)).wall_s > 0

@@ -87,7 +87,6 @@ def test_what_none_has_is_told(
     ran: Toy, capsys: Lines, options: tuple[str, ...], told: str
 ) -> None:
     assert main(["leaderboard", "--results", str(ran.results), *options]) == 2
-
     assert told in capsys.readouterr().err
 
 
@@ -238,7 +237,6 @@ def test_of_several_seeds_all_missing_verdicts_are_counted(seeded: Toy, capsys: 
 
 def test_a_page_compares_the_models_of_one_seed_alone(seeded: Toy) -> None:
     page = page_data(run_folders(seeded.results), seeded.results)
-
     tables = {section.name: section.tables for section in page.sections}
     assert (len(tables["leaderboard"]), len(tables["differences"])) == (2, 1)
 

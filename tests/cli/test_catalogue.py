@@ -87,7 +87,6 @@ def test_an_unknown_name_brings_no_whole_list(
 )
 def test_models_are_listed_by_kind(toy: Toy, capsys: Lines, name: str, words: list[str]) -> None:
     toy.main("list", "models", name.partition("-")[0])
-
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == [name]]
     assert [word for word in words if word not in line] == []
 
@@ -95,7 +94,6 @@ def test_models_are_listed_by_kind(toy: Toy, capsys: Lines, name: str, words: li
 @pytest.mark.parametrize("name", ["toy", "near", "alpha", "intent_resolution", "oracle"])
 def test_show_prints_the_file_behind_a_name(toy: Toy, capsys: Lines, name: str) -> None:
     assert toy.main("show", name) == 0
-
     assert f"/{name}.yaml\n" in capsys.readouterr().out
 
 
@@ -131,6 +129,5 @@ def test_one_file_makes_a_model_and_two_make_a_judge(toy: Toy) -> None:
 
 def test_the_home_overrides_what_ships(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/models/oracle.yaml", MODEL.replace("{name}", "oracle"))
-
     assert toy.run(model="oracle") == 2
     assert "no server at http://127.0.0.1:9/v1" in capsys.readouterr().err

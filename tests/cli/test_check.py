@@ -28,7 +28,6 @@ OTHERS = [name for name in (*OFFLINE, *ASKING, "openai-cosine") if name not in N
 @pytest.mark.parametrize("name", [*OTHERS, *rest_slow(NETWORKS, kept=0)])
 def test_a_shipped_judge_keeps_the_contract(name: str, capsys: Lines) -> None:
     code = main(["check", "judge", name])
-
     shown = capsys.readouterr()
     assert (code, "FAILED" in shown.out) == (0, False), shown.out + shown.err
 
@@ -41,7 +40,6 @@ def test_a_local_model_keeps_the_contract(capsys: Lines) -> None:
 
 def test_a_hosted_model_is_asked_with_yes_alone(toy: Toy, capsys: Lines) -> None:
     assert main(["check", "model", "alpha", "--home", str(toy.home)]) == 0
-
     assert "not asked: it would call http://127.0.0.1:9/v1; add --yes" in capsys.readouterr().out
 
 
@@ -92,13 +90,11 @@ def problems(found: Findings) -> list[str]:
 )
 def test_a_broken_rule_is_reported(judge: Odd, facts: Sequence[str]) -> None:
     found = problems(check_judge(lambda: judge, "odd", SAMPLES, model="m"))
-
     assert [fact for fact in facts if not any(fact in line for line in found)] == []
 
 
 def test_a_judge_that_gives_lost_replies_a_value_is_reported() -> None:
     found = problems(check_judge(Odd, "odd", SAMPLES, model="m"))
-
     assert found == ["gives lost replies of its model a reason: it gives them the value [1.0]"]
 
 

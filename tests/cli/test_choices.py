@@ -45,7 +45,6 @@ def test_the_oracle_is_right_however_it_answers(toy: Toy, way: str, variant: str
 
 def test_accuracy_over_orders_of_written_answers_has_no_number(toy: Toy, capsys: Lines) -> None:
     assert quiz(toy, "--answers", "written", "--variant", "order0,order1", model="first") == 0
-
     assert re.search(r"accuracy_permuted +- .*unsupported \d+", capsys.readouterr().out)
 
 

@@ -119,7 +119,6 @@ def test_what_is_gone_leads_to_commands_that_there_are(old: str, capsys: Lines) 
 def test_a_help_fits_a_screen(name: str, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     main([*name.split(), "--help"])
-
     assert len(capsys.readouterr().out.splitlines()) <= 24
 
 

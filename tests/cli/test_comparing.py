@@ -104,7 +104,6 @@ def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, st
 )
 def test_controls_fall_where_they_must(ran: Toy, know: str, act: str, place: str) -> None:
     found = know_and_act(ran, know, act)
-
     assert [row["variant_b"] for row in found] == ["base"] * 3 + ["think"] * 3
     assert [row[place] for row in found] == [f"{SAMPLES}", f"{SAMPLES}", f"{2 * SAMPLES}"] * 2
 
@@ -179,7 +178,6 @@ def test_no_run_is_told_and_none_written(
     ran: Toy, capsys: Lines, second: str, message: str
 ) -> None:
     assert compare(ran, run_of(ran, "toy", "oracle"), second) == 2
-
     assert message in capsys.readouterr().err
     assert tables(ran) == []
 

@@ -76,7 +76,6 @@ def test_fetched_data_lies_in_the_cache_and_is_used_by_runs(source: Toy, capsys:
 
 def test_data_is_fetched_into_the_folder_that_is_named(source: Toy) -> None:
     folder = source.folder / "mine"
-
     assert data(source, "fetch", "toys", "--data", str(folder)) == 0
     assert (folder / "toys/toy.jsonl").read_bytes() == CONTENT
 

@@ -106,7 +106,6 @@ def test_what_cannot_be_compared_is_said(
     tmp_path: Path, words: tuple[str, ...], said: str, capsys: Lines
 ) -> None:
     path = str(table(tmp_path / "may.csv", flagged=12))
-
     assert main(["drift", *(path if word == "may.csv" else word for word in words)]) == 2
     assert said in capsys.readouterr().err
 

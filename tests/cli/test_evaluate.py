@@ -36,7 +36,6 @@ def test_a_run_names_its_judges_and_warns_once_of_samples_for_data(toy: Toy, cap
 
 def test_a_mistake_in_one_model_is_told_before_another_is_asked(toy: Toy, stub: StubServer) -> None:
     toy.edit("configs/models/beta.yaml", "kind: openai", "kind: openia")
-
     assert toy.run("--variant", "base", model="alpha,beta") == 2
     assert stub.stats()["requests"] == 0
 
@@ -353,7 +352,6 @@ def test_a_judge_without_its_key_or_a_reference_is_told_before_the_model_is_aske
 
 def test_several_models_give_a_list_of_json_objects(toy: Toy, capsys: Lines) -> None:
     toy.run("--json", model="oracle,literal")
-
     assert len(json.loads(capsys.readouterr().out)) == 2
 
 

@@ -208,7 +208,6 @@ def test_answers_in_writing_may_have_three_tokens(toy: Toy, stub: StubServer) ->
 
 def test_what_the_board_ranks_by_is_printed(toy: Toy, scorer: str, capsys: Lines) -> None:
     run(toy, scorer, model="random")
-
     out = capsys.readouterr().out
     assert re.findall(r" gold +(\w+) +[\d.]+ +[\d.]+ to ", out) == ["accuracy", "tpr", "fpr"]
 

@@ -39,5 +39,4 @@ def test_names_of_letters_marks_and_other_scripts_pass(toy: Toy) -> None:
 
 def test_others_are_found_beside_a_file_of_such_a_name(toy: Toy) -> None:
     toy.write("configs/judges/a|b.yaml", FILES["configs/judges/near.yaml"])
-
     assert toy.run("--judge", "near") == 0

@@ -31,7 +31,6 @@ def shell(
 )
 def test_a_closed_stdout_changes_no_exit_code(toy: Toy, command: str) -> None:
     done = shell(toy, f"$H {command} >&-")
-
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     assert b"Exception ignored" not in done.stderr
 
@@ -49,7 +48,6 @@ def test_what_goes_to_a_closed_stdout_goes_into_no_file(toy: Toy) -> None:
 @pytest.mark.slow
 def test_a_closed_stderr_leaves_stdout_to_the_result(toy: Toy) -> None:
     done = shell(toy, f"$H {RUN} --json $F 2>&-")
-
     assert done.returncode == 0
     assert json.loads(done.stdout)["redrawn"] == 0
 
@@ -71,7 +69,6 @@ def test_a_full_stdout_is_one_message_and_exit_code_2(toy: Toy, command: str) ->
 @pytest.mark.slow
 def test_a_full_stderr_costs_nothing_but_its_messages(toy: Toy) -> None:
     done = shell(toy, f"$H {RUN} $F 2> /dev/full")
-
     assert done.returncode == 0
     assert b"toy, oracle" in done.stdout
 

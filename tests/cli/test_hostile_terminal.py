@@ -51,9 +51,7 @@ def test_stored_escapes_of_an_earlier_version_are_not_shown(toy: Toy, capsys: Li
     "put",
     [
         lambda: show_rows(ESCAPES, [ESCAPES], [[ESCAPES]]),
-        lambda: say(ESCAPES),
-        lambda: show_json({ESCAPES: [ESCAPES]}),
-        lambda: warn(ESCAPES),
+        *(lambda: say(ESCAPES), lambda: show_json({ESCAPES: [ESCAPES]}), lambda: warn(ESCAPES)),
         lambda: ProgressLine()(ESCAPES, 1, 1),
         lambda: main(["run", "--task", ESCAPES, "--model", ESCAPES]),
         lambda: main([ESCAPES]),

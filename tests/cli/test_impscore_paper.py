@@ -140,7 +140,6 @@ def test_a_set_with_too_few_or_too_many_lines_is_missing(
 ) -> None:
     rows = [{"group": "g", "fields": {"topic": "cold"}, "references": {}}]
     source = written(tmp_path / "in.jsonl", rows)
-
     assert built(tmp_path, monkeypatch, ("graded", source), lambda _: reply) == (1, [])
 
 
@@ -304,7 +303,6 @@ def test_a_sheet_that_cannot_be_made_says_why(
     graded: Path, capsys: Lines, *, words: tuple[str, ...], told: str
 ) -> None:
     written(graded.parent / "five.jsonl", [{"topic": "cold", "levels": [*LEVELS, "Hm."]}])
-
     assert main(["sheet", "questions", *words]) == 2
     assert told in capsys.readouterr().err
 

@@ -301,7 +301,6 @@ def test_a_dry_run_says_whether_a_budget_holds(
     toy: Toy, stub: StubServer, capsys: Lines, *, cap: str, told: str
 ) -> None:
     run = ("--variant", "base", "--judge", "near", "--dry-run", "--budget", cap)
-
     assert toy.run(*run, model="alpha") == 0
     assert told in capsys.readouterr().out
 

@@ -199,7 +199,6 @@ def test_what_a_sheet_cannot_be_is_said(
     ran: Toy, capsys: Lines, more: list[str], message: str
 ) -> None:
     ran.write("configs/sheets/toy.yaml", SHEET)
-
     assert export(ran, "s.csv", "--home", str(ran.home), *more) == 2
     assert message in capsys.readouterr().err
 

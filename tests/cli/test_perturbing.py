@@ -49,7 +49,6 @@ def samples(toy: Toy) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["a b/c", "../c", "", "a b"])
 def test_the_name_of_a_task_is_no_path(name: str, toy: Toy, capsys: Lines) -> None:
     assert perturb(toy, "--as", name, "--method", "adverbs") == 2
-
     assert f"--as {name!r}: use only letters" in capsys.readouterr().err
     assert not [*toy.folder.rglob("c.*")]
 

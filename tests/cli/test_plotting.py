@@ -75,7 +75,6 @@ def test_a_run_without_measures_has_nothing_to_draw(toy: Toy, capsys: Lines) -> 
 
 def test_without_a_name_the_figures_are_listed(capsys: Lines) -> None:
     assert main(["plot"]) == 0
-
     assert "intent-resolution-4" in capsys.readouterr().out
 
 

@@ -150,5 +150,4 @@ def test_a_mistake_is_told_in_one_message(
     home: Path, capsys: Lines, arguments: tuple[str, ...], named: str
 ) -> None:
     assert profile(*arguments) == 2
-
     assert named in capsys.readouterr().err

@@ -96,7 +96,6 @@ def test_whatever_changed_the_run_is_carried_out(toy: Toy, capsys: Lines, change
 @pytest.mark.parametrize("more", [("--seed", "1"), ("--limit", "4"), ("--variant", "base")])
 def test_other_options_are_another_run(toy: Toy, capsys: Lines, more: tuple[str, ...]) -> None:
     toy.run()
-
     assert not is_shown_again(toy, capsys, *more)
 
 
@@ -118,7 +117,6 @@ def test_failed_calls_of_models_and_judges_are_asked_again_by_every_repeat(
 def test_calls_a_later_run_adds_change_no_run_that_has_all_its_own(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base")
     toy.run()  # adds the calls of the other variant
-
     assert is_shown_again(toy, capsys, "--variant", "base")
 
 

@@ -110,12 +110,10 @@ def test_marked_sheets_become_samples_of_the_form_of_the_task(place: Path, capsy
 def test_a_mark_that_fits_no_turn_is_refused(marked: str, why: str) -> None:
     with pytest.raises(DataError, match=why) as caught:
         marked_span(marked, TURNS[0][1], place="s.csv:2, column 'stressed 1'")
-
     assert str(caught.value).startswith("s.csv:2, column 'stressed 1': ")
 
 
 def test_a_stress_without_a_meaning_is_told_with_its_line(place: Path, capsys: Lines) -> None:
     fill("ann", [("Did *you* fly the red kite on Monday?", "", "", ""), ("", "", "", "")])
-
     assert back() == 2
     assert "stress-ann.csv:2: meaning 1 is blank" in capsys.readouterr().err

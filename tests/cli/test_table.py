@@ -81,7 +81,6 @@ def test_one_run_alone_and_what_a_cell_shows(results: Path, capsys: Lines) -> No
 )
 def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words: str) -> None:
     out = results / f"made{ending}"
-
     assert main(["table", "-o", str(out), "--results", str(results)]) == 0
     assert words in out.read_text()
 
@@ -91,10 +90,8 @@ def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words:
     [
         (["-o", "made.docx"], ".tex, .md, .csv, .html"),
         (["intent-phenomenon"], "no run 'intent-phenomenon'"),
-        (["--where", "judge"], "NAME=PATTERN"),
-        (["--cell", "mean"], "cell 'mean'"),
-        (["--columns", "model"], "named twice"),
-        (["--rows", "modle"], "did you mean model"),
+        *((["--where", "judge"], "NAME=PATTERN"), (["--cell", "mean"], "cell 'mean'")),
+        *((["--columns", "model"], "named twice"), (["--rows", "modle"], "did you mean model")),
         (["intent-phenomena", "ishate-1"], "name one at a time"),
         (["emphasized-talk-3"], "--ratings"),
         (["impscore-2"], "--data FILE"),
@@ -102,7 +99,6 @@ def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words:
 )
 def test_mistakes_have_a_remedy(results: Path, line: list[str], words: str, capsys: Lines) -> None:
     assert main(["table", *line, "--results", str(results)]) == 2
-
     assert words in capsys.readouterr().err
 
 

@@ -69,7 +69,6 @@ def test_json_holds_the_report_of_each_variant(
     picks: Toy, capsys: Lines, options: tuple[str, ...], choices: dict[str, int]
 ) -> None:
     assert tokens(picks, "--json", *options) == 0
-
     told = json.loads(capsys.readouterr().out)
     assert {name: report["choices"] for name, report in told.items()} == choices
 
@@ -97,20 +96,17 @@ def test_what_has_no_choices_or_no_tokenizer_is_refused_with_what_has(
     picks: Toy, capsys: Lines, task: str, model: str, words: list[str]
 ) -> None:
     assert tokens(picks, task=task, model=model) == 2
-
     said = capsys.readouterr().err
     assert [word for word in words if word not in said] == []
 
 
 def test_a_variant_that_no_sample_fits_is_a_mistake(picks: Toy, capsys: Lines) -> None:
     picks.edit("tasks/pick.yaml", "about: the words", "about: the words\n    needs: [tune]")
-
     assert tokens(picks, "--variant", "words") == 2
     assert "has the fields it needs (tune)" in capsys.readouterr().err
 
 
 def test_nothing_is_stored(picks: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(picks.folder)
-
     assert tokens(picks) == 0
     assert not (picks.folder / "results").exists()

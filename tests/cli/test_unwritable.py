@@ -39,5 +39,4 @@ def test_a_judge_is_not_paid_for_a_run_that_cannot_be_written(toy: Toy, stub: St
 
 def test_what_can_be_written_is_left_as_it_is_where_the_run_breaks_off(toy: Toy) -> None:
     assert toy.run("--offline", model="oracle") == 2
-
     assert not toy.results.exists()

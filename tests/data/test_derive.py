@@ -86,7 +86,6 @@ def test_what_makes_no_pair_is_left_out_and_counted_once(caplog: pytest.LogCaptu
 
 def test_a_blank_text_and_outer_white_space_are_no_part_of_a_choice() -> None:
     found = derive([stress("a", " ", " now\n"), stress("b", "then")], PAIRS)
-
     assert [sample.choices for sample in found] == [("now", "then")] * 2
 
 
@@ -103,7 +102,6 @@ def test_two_references_become_the_choices_of_the_sample_itself() -> None:
 
 def test_fields_are_joined_only_where_all_are_there() -> None:
     samples = [story("s1", prefix="Ann: ", utterance="Late."), story("s2", utterance="Late.")]
-
     assert ["dialog" in made.fields for made in derive(samples, CHOICES)] == [True, False]
 
 
@@ -165,7 +163,6 @@ def test_no_choice_sample_at_all_is_an_error(
 )
 def test_a_derivation_is_checked_as_yaml_is_read(said: dict[str, Any], fact: str) -> None:
     data = {"source": "s", "reader": "r", "files": [], "sample": "x", "derive": said}
-
     with pytest.raises(SpecError, match=fact):
         load_spec(data, DataSpec, where="t.yaml")
 

@@ -22,14 +22,12 @@ def source(*names: str) -> SourceSpec:
 
 def test_the_digest_is_sha256(tmp_path: Path) -> None:
     (tmp_path / "abc").write_bytes(b"abc")
-
     assert sha256(tmp_path / "abc") == ABC
 
 
 @pytest.mark.parametrize("name", ["absent", "folder"])
 def test_a_file_that_cannot_be_read_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
-
     with pytest.raises(DataError, match=f"{name}: cannot be read .*data fetch.*--data"):
         sha256(tmp_path / name)
 

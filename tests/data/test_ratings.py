@@ -43,7 +43,6 @@ def test_a_blank_value_is_missing_and_no_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["good", "nan", "inf", "4/5"])
 def test_a_value_that_is_no_number_is_named_with_its_line(tmp_path: Path, value: str) -> None:
     path = written(tmp_path, HEAD, "toy,s1,ant,ann,3,q", f'toy,s2,ant,ann,"{value}",q')
-
     with pytest.raises(DataError, match=rf"ratings.csv:3: rating '{value}' is not a number"):
         read_ratings(path)
 
@@ -119,7 +118,6 @@ def test_a_table_that_cannot_be_understood_says_what_is_missing(
 def test_a_file_that_excel_saved_in_europe_is_read(tmp_path: Path) -> None:
     head = f"\ufeff{HEAD.replace(',', ';')}"
     path = written(tmp_path, head, "toy;s1;ant;ann;4,5;q", "toy;s2;ant;ann;;q", ";;;;;")
-
     assert values(read_ratings(path)) == [4.5, None]
 
 
@@ -146,13 +144,11 @@ def test_a_column_rating_is_of_who_is_named_or_of_whom_the_file_is_named_for(
     tmp_path: Path, head: str, line: str, rater: str
 ) -> None:
     found = read_rated(written(tmp_path, head, line), key())
-
     assert (found.rater.tolist(), values(found)) == ([rater], [2.0])
 
 
 def test_the_marks_of_a_sheet_are_read_as_their_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, "row,answer,ann", "r1,a,YES", "r2,b,0")
-
     assert values(read_rated(path, key("yes=1 no=0"))) == [1.0, 0.0]
 
 

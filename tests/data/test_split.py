@@ -40,7 +40,6 @@ def test_each_stratum_is_divided_by_the_shares() -> None:
 @settings(deadline=None)  # a busy machine is no failure
 def test_every_row_is_in_exactly_one_part(texts: list[str]) -> None:
     found = split_rows(table(texts), (2, 1), link="none", seed=1)
-
     assert found["text"].tolist() == texts
     assert set(found["part"]) == {0, 1}
 

@@ -54,13 +54,11 @@ def test_links_lead_to_files() -> None:
 
 def test_extras_are_installed_from_the_folder_as_the_package_is_on_no_index() -> None:
     files = [*PAGES, *(ROOT / "harness").rglob("*.py")]
-
     assert [f.name for f in files if "pragmatics-harness[" in f.read_text("utf-8")] == []
 
 
 def test_every_page_is_linked_from_the_index() -> None:
     linked = set(re.findall(r"\]\(([^)]+)\)", page("index.md"))) | {"index.md"}
-
     assert {path.name for path in DOCS.glob("*.md")} - linked == set()
 
 
@@ -159,7 +157,6 @@ def test_every_slot_of_a_shipped_template_is_listed() -> None:
 
 def test_every_command_is_on_a_page() -> None:
     text = "\n".join(path.read_text("utf-8") for path in PAGES)
-
     assert [name for name in COMMANDS if f"harness {name}" not in text] == []
 
 

@@ -50,6 +50,5 @@ def test_every_command_shows_what_it_says(mixed: Path, capsys: pytest.CaptureFix
 
 def test_a_new_user_finds_it_from_the_first_pages() -> None:
     first = [DOCS.parent / "README.md", DOCS / "index.md", DOCS / "tutorial.md"]
-
     assert [path.name for path in first if "see-it.md" not in path.read_text("utf-8")] == []
     assert len(PAGE.splitlines()) <= 70

@@ -32,7 +32,6 @@ def measured(
 
 def test_a_scorers_value_and_signature_go_with_the_samples() -> None:
     found, label = measured(sample("a", "abcde"))
-
     assert found[0].references["implicitness"] == ("0.5",)
     assert label == "d1f3+standin@00112233"
 
@@ -65,7 +64,6 @@ def test_a_column_that_is_not_there_is_named_with_its_key() -> None:
 @pytest.mark.parametrize("spec", [None, structs.replace(SPEC, scorer="none")])
 def test_nothing_is_measured_where_nothing_is_asked_for(spec: ImplicitnessSpec | None) -> None:
     held = sample("a", "abc")
-
     assert measured(held, spec=spec) == ((held,), "d1f3")
 
 

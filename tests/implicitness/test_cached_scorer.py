@@ -46,7 +46,6 @@ def test_what_is_measured_before_an_end_is_not_measured_again(tmp_path: Path) ->
 
 def test_the_words_of_a_text_are_not_kept(tmp_path: Path) -> None:
     CachedScorer(Standin(), tmp_path).score(["mostly harmless"])
-
     [path] = tmp_path.iterdir()
     assert b"harmless" not in path.read_bytes()
 

@@ -32,7 +32,6 @@ def opened(toy: Toy, name: str) -> Scorer:
 
 def test_a_name_is_that_of_a_yaml_whose_head_is_in_its_folder(scorers: Toy) -> None:
     found = opened(scorers, "own")
-
     assert (found.name, found.head.digest) == ("own", random_head().digest)
     assert found.encoder is opened(scorers, "own").encoder
 
@@ -40,7 +39,6 @@ def test_a_name_is_that_of_a_yaml_whose_head_is_in_its_folder(scorers: Toy) -> N
 @pytest.mark.parametrize("ending", ["mine.json", "mine.safetensors", "own.yaml"])
 def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> None:
     found = opened(scorers, str(scorers.home / "configs/scorers" / ending))
-
     assert found.head.digest == random_head().digest
     assert found.name == ("own" if ending == "own.yaml" else "random")
 
@@ -64,7 +62,6 @@ def test_a_path_is_that_of_a_head_or_of_a_yaml(ending: str, scorers: Toy) -> Non
 )
 def test_a_yaml_that_is_wrong_is_reported(content: str, message: str, scorers: Toy) -> None:
     scorers.write("configs/scorers/own.yaml", content)
-
     with pytest.raises(HarnessError, match=message):
         opened(scorers, "own")
 

@@ -68,7 +68,6 @@ def test_a_samples_cluster_or_topic_is_never_divided(
     changes: dict[str, object], expected: tuple[str, str, str | None]
 ) -> None:
     (found,) = read_pairs(table(SAMPLE | changes), where="x")
-
     assert (found.source, found.group, found.meaning) == expected
 
 

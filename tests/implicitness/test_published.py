@@ -106,13 +106,11 @@ def test_names_and_layouts_of_a_state_dict_do_not_matter(
     layout: Released, stock: Path, tuned: Path, tmp_path: Path
 ) -> None:
     folder = write_released(tmp_path, random_maps(WIDTH), tuned=tuned, layout=layout)
-
     assert scores(opened(folder, stock)) == pytest.approx(expected(tuned), abs=1e-6)
 
 
 def test_without_an_encoder_in_it_the_stocked_one_serves(stock: Path, tmp_path: Path) -> None:
     folder = write_released(tmp_path, random_maps(WIDTH))
-
     assert scores(opened(folder, stock)) == pytest.approx(expected(stock), abs=1e-6)
 
 

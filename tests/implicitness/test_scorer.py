@@ -55,7 +55,6 @@ def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
 )
 def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag: Flag) -> None:
     scored = random_scorer().score(["It is cold.", value, "It is warm."])
-
     assert scored[1] == Scored(None, flag)
     assert values(scored)[::2] == values(random_scorer().score(["It is cold.", "It is warm."]))
 
@@ -72,7 +71,6 @@ def test_each_text_that_differs_is_encoded_once_the_short_ones_first() -> None:
 
 def test_a_head_on_another_encoder_is_refused() -> None:
     head = replace(random_head(), encoder_digest="ab" * 32)
-
     with pytest.raises(ModelError, match=r"trained on the encoder of digest abababababab, and"):
         Scorer("wrong", head, CharNgrams())
 
@@ -160,7 +158,6 @@ def test_a_long_text_is_scored_by_its_beginning_and_flagged(minilm: Scorer) -> N
 def test_a_score_moves_by_float_noise_only_among_other_texts(minilm: Scorer) -> None:
     texts = [*TEXTS, "\ud800", "\u202eabc"]
     alone = [minilm.score([text])[0].value for text in texts]
-
     assert values(minilm.score(texts)) == pytest.approx(alone, abs=1e-5)
 
 
@@ -170,7 +167,6 @@ def test_a_score_moves_by_float_noise_only_among_other_texts(minilm: Scorer) -> 
 )
 def test_a_score_of_at_most_one_word_is_thin_by_any_encoder(text: str) -> None:
     (found,) = random_scorer().score([text])
-
     assert found.flag is Flag.THIN
     assert found.value is not None
 
@@ -184,7 +180,6 @@ def test_a_score_of_at_most_one_word_is_thin_by_any_encoder(text: str) -> None:
 )
 def test_a_text_in_letters_the_encoder_does_not_know_is_thin(minilm: Scorer, text: str) -> None:
     (found,) = minilm.score([text])
-
     assert found.flag is Flag.THIN
     assert found.value is not None
 

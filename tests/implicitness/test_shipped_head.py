@@ -71,7 +71,6 @@ def test_its_card_has_its_recipes_settings(head: Head, card: HeadCard, recipe: R
 
 def test_it_knows_all_sentences_it_was_trained_on(head: Head, pairs: list[TrainingPair]) -> None:
     own = {text for pair in pairs for text in pair.own}
-
     assert {fingerprint(text) for text in own} == head.seen
 
 

@@ -33,7 +33,6 @@ def augmented(count: int = 60) -> list[TrainingPair]:
 
 def test_no_group_straddles() -> None:
     found = split(invented(), seed=0)
-
     groups = [{pair.group for pair in part} for part in parts_of(found)]
     assert not any(one & other for one, other in combinations(groups, 2))
 
@@ -51,7 +50,6 @@ def test_no_near_duplicate_straddles(seed: int) -> None:
 
 def test_the_seed_decides_the_parts() -> None:
     first, again, other = (split(augmented(), seed=seed) for seed in (0, 0, 1))
-
     assert first == again
     assert {pair.own for pair in first.test} != {pair.own for pair in other.test}
 
@@ -59,13 +57,11 @@ def test_the_seed_decides_the_parts() -> None:
 def test_levels_link_as_sides_do() -> None:
     graded = TrainingPair(implicit="a b c", explicit="d e f", levels=("g h i", "j k l"))
     again = TrainingPair(implicit="m n o", explicit="j, k... L!")
-
     assert split([graded, again, *augmented()], seed=0).groups == 61
 
 
 def test_shares_are_kept_as_far_as_groups_allow() -> None:
     found = split(augmented(100), seed=3)
-
     assert [len(part) for part in parts_of(found)] == [240, 30, 30]
 
 
@@ -86,7 +82,6 @@ def test_a_given_negative_from_another_part_is_drawn_again() -> None:
 
 def test_what_is_all_alike_cannot_be_split() -> None:
     pairs = [TrainingPair(implicit=f"a b c {n}", explicit=f"d e f {n}") for n in range(9)]
-
     with pytest.raises(DataError, match="9 pairs in 1 group cannot be split 8:1:1"):
         split(pairs, seed=0)
 

@@ -25,7 +25,6 @@ def test_the_texts_of_a_table_are_those_in_its_columns_of_texts(
     tmp_path: Path, name: str, content: str, texts: list[str]
 ) -> None:
     (tmp_path / name).write_text(content, "utf-8")
-
     assert trained_on(tmp_path / name) == frozenset(map(fingerprint, texts))
 
 

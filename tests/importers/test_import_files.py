@@ -45,7 +45,6 @@ BY_ID = "sample: {id: item}, variant: order0, answer: {kind: text, column: said}
 )
 def test_a_sample_is_named_by_its_id_or_its_fields(quiz: Quiz, sample: str, columns: str) -> None:
     take(quiz, columns, BY_ID.replace("{id: item}", sample))
-
     assert quiz.answers() == {("order0", "tea"): "2"}
 
 
@@ -69,7 +68,6 @@ def test_a_prompt_of_ours_names_sample_and_variant(quiz: Quiz) -> None:
 )
 def test_a_variant_is_fixed_or_a_column(quiz: Quiz, variant: str, cell: str, expected: str) -> None:
     take(quiz, f"item,said,how\ntea,2,{cell}\n", BY_ID.replace("variant: order0", variant))
-
     assert {row.variant for row in quiz.rows()} == {expected}
 
 
@@ -88,7 +86,6 @@ def test_a_chosen_number_or_text_becomes_what_the_variant_takes(
     quiz: Quiz, answer: str, cell: str, expected: str
 ) -> None:
     take(quiz, f"item,said\ntea,{cell}\n", BY_ID.replace("{kind: text, column: said}", answer))
-
     assert quiz.answers() == {("order0", "tea"): expected}
 
 
@@ -141,7 +138,6 @@ def test_only_the_rows_of_one_model_are_taken(quiz: Quiz) -> None:
 
 def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:
     found = take(quiz, "item,said\ntea,2\nice,\n", BY_ID)
-
     assert list(quiz.answers()) == [("order0", "tea")]
     assert found.notes.iloc[:, 1:].to_numpy().tolist() == [["without an answer: missing", 1]]
 
@@ -206,7 +202,6 @@ WRONG = [
 def test_a_row_that_fits_no_map_is_named(quiz: Quiz, content: str, said: str, fact: str) -> None:
     with pytest.raises(DataError, match=r"in\.csv:2: ") as caught:
         take(quiz, content, said)
-
     assert fact in str(caught.value)
 
 
@@ -223,13 +218,11 @@ def test_fields_that_do_not_name_the_sample_are_too_few(quiz: Quiz) -> None:
 @pytest.mark.parametrize("line", ["{", "[1]", "NaN\n"])
 def test_a_line_that_is_no_object_is_named(quiz: Quiz, line: str) -> None:
     path = quiz.put("map.yaml", f"{{about: x, format: jsonl, {BY_ID}}}")
-
     with pytest.raises(DataError, match=r"in\.jsonl:1: (not JSON|\w+, not an object)"):
         quiz.take(quiz.put("in.jsonl", line), column_map=str(path))
 
 
 def test_scores_are_for_tasks_with_choices(quiz: Quiz) -> None:
     said = SCORED.replace("order0", "base")
-
     with pytest.raises(DataError, match="no choices under base; map the answer as `text`"):
         take(quiz, 'item,said\nrain,"[1]"\n', said, task="say")

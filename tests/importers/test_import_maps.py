@@ -57,7 +57,6 @@ def read(**changes: object) -> MapSpec:
 def test_a_wrong_map_is_named_with_the_remedy(changes: Mapping[str, object], fact: str) -> None:
     with pytest.raises(SpecError, match=r"^map\.yaml: ") as caught:
         read(**changes)
-
     assert fact in str(caught.value)
 
 

@@ -160,7 +160,6 @@ def test_a_table_without_a_map_gets_one_to_fill_in(desk: Desk, name: str, conten
 
 def test_two_files_that_differ_on_one_sample_are_named_by_name(desk: Desk) -> None:
     one, other = desk.put("a.json", answered()), desk.put("b.json", answered(texts=("1", "1")))
-
     with pytest.raises(DataError, match=r"b\.json, item 1: another prompt .* than .*a\.json, item"):
         desk.take(one, other)
 

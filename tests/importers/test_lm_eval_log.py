@@ -102,7 +102,6 @@ def test_a_map_names_sample_and_variant(quiz: Quiz, sample: str) -> None:
 
 def test_a_map_does_not_overrule_a_prompt_of_ours(quiz: Quiz) -> None:
     column_map = quiz.put("map.yaml", "{about: x, format: lm_eval, variant: order1}")
-
     with pytest.raises(DataError, match="said to be order1 of sample tea, while its prompt is"):
         quiz.take(ORDER0, column_map=str(column_map))
 

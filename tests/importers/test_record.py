@@ -50,7 +50,6 @@ def posed(tmp_path: Path) -> SampleLookup:
 def test_what_is_no_text_of_a_column_is_an_error(column: str, fact: str) -> None:
     with pytest.raises(DataError, match=r"^f:1: ") as caught:
         RECORD.text(column)
-
     assert fact in str(caught.value)
 
 
@@ -72,7 +71,6 @@ def test_prompts_that_several_share_are_separated(
     found: list[list[tuple[str, Sample]]], expected: list[str]
 ) -> None:
     chosen = distinct_sources(found)
-
     assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
 
 
@@ -87,14 +85,12 @@ def test_a_prompt_names_all_that_it_may_be_of(posed: SampleLookup) -> None:
 
 def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: SampleLookup) -> None:
     found = matches(ImportedRecord("f:1", {"doc": {"variant": "order2"}}, (ORDER0,)), posed, None)
-
     assert [variant for variant, _ in found] == ["order2"]
 
 
 @pytest.mark.parametrize("content", [{"id": "ice"}, {"doc": {"id": "ice"}}, {"doc": {"id": 3}}])
 def test_a_log_may_name_its_sample_too(posed: SampleLookup, content: dict[str, object]) -> None:
     found = matches(ImportedRecord("f:1", content, (ORDER0,)), posed, None)
-
     assert {sample.id for _, sample in found} == {"ice"}
 
 

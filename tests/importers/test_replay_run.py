@@ -40,7 +40,6 @@ def test_all_variants_of_a_pool_are_planned_once_one_is_found(quiz: Quiz) -> Non
 
 def test_a_variant_without_a_pool_is_planned_alone_for_the_samples_it_has(quiz: Quiz) -> None:
     found = take(quiz, ("bare:order0", "tea"))
-
     rows = found.counts.to_numpy().tolist()
     assert rows == [["bare:order0", "warm", 1, 1], ["bare:order0", "cold", 0, 1]]
 

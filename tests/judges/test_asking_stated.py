@@ -32,7 +32,6 @@ def test_readable_texts_are_averaged_and_their_share_is_given(
     texts: tuple[str, ...], value: float, share: float
 ) -> None:
     verdict = read(*texts)
-
     assert (verdict.response_key, verdict.judge) == ("key", "toy")
     assert (verdict.value, verdict.detail) == (value, {"parsed_share": share})
 
@@ -40,7 +39,6 @@ def test_readable_texts_are_averaged_and_their_share_is_given(
 @pytest.mark.parametrize("texts", [("Yes", "No"), ("4",), ("", ""), ("", "Yes")])
 def test_where_no_text_can_be_read_there_is_no_number(texts: tuple[str, ...]) -> None:
     verdict = read(*texts)
-
     assert (verdict.value, verdict.reason) == (None, Reason.UNPARSED)
     assert (verdict.note, verdict.detail) == (texts[0], {})
 

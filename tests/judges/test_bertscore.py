@@ -116,7 +116,6 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_200_pairs_have_the_figures_of_the_package() -> None:
     ours = figures(judge().read(cases(PAIRS)))
-
     assert len(PAIRS) == 200
     assert close(ours, packages(PAIRS, folder()))
 
@@ -124,7 +123,6 @@ def test_200_pairs_have_the_figures_of_the_package() -> None:
 @pytest.mark.parametrize("layer", [1, 6])
 def test_each_layer_of_a_folder_has_the_figures_of_the_package(roberta: Path, layer: int) -> None:
     ours = figures(judge(str(roberta), layer=layer).read(cases(CUT)))
-
     assert close(ours, packages(CUT, str(roberta), num_layers=layer))
 
 
@@ -153,7 +151,6 @@ def test_a_first_word_is_read_as_one_within_a_sentence(roberta: Path, tmp_path: 
 
 def test_a_folder_the_package_would_take_for_a_t5_is_refused(roberta: Path, tmp_path: Path) -> None:
     (tmp_path / "at5").symlink_to(roberta)
-
     with pytest.raises(ModelError, match="takes every name with t5 in it for a T5, which this"):
         judge(str(tmp_path / "at5")).read(cases(FEW))
 
@@ -202,7 +199,6 @@ def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
 
 def test_a_verdict_does_not_depend_on_its_neighbours(roberta: Path) -> None:
     together = figures(judge(str(roberta)).read(cases(CUT)))
-
     assert close(figures(judge(str(roberta)).read(cases(CUT)[::-1]))[::-1], together)
     assert close(figures(judge(str(roberta)).read(cases(CUT)[:1])), together[:1])
 
@@ -218,5 +214,4 @@ def test_the_recipe_changes_with_what_changes_a_verdict(change: dict[str, object
 
 def test_the_same_checkpoint_has_one_recipe_wherever_it_lies(roberta: Path, tmp_path: Path) -> None:
     (tmp_path / roberta.name).symlink_to(roberta)
-
     assert judge(str(tmp_path / roberta.name)).recipe == judge(str(roberta)).recipe

@@ -76,7 +76,6 @@ def test_the_value_of_a_response_is_the_mean_over_its_pairs() -> None:
 @each("other", ["90e0", " 90E0\n"])
 def test_a_pair_that_shares_a_reference_text_is_left_out_and_counted(other: str) -> None:
     verdicts = judge().read([case("0", "0", "90e0"), case("90", other), case("180", "180")])
-
     assert verdicts[0].detail == {"pairs": 1.0, "left_out": 1.0}
     assert [v.value for v in verdicts] == [1.0, 1.0, 1.0]
 

@@ -60,7 +60,6 @@ def case(*texts: str, true: Sequence[str] | None = None, key: str = "k") -> Case
 @pytest.mark.parametrize(("answer", "value"), [(NEAR_TRUE, 1.0), (NEAR_LITERAL, 0.0)])
 def test_an_answer_counts_if_nearer_to_the_accepted_reference(answer: str, value: float) -> None:
     [verdict] = judge().read([case(answer)])
-
     assert (verdict.value, verdict.judge, verdict.response_key) == (value, "ngram-cosine", "k")
     assert (verdict.detail["margin"] > 0) == (value == 1.0)
 
@@ -78,7 +77,6 @@ def test_the_margin_is_the_difference_of_two_cosines() -> None:
 
 def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
     [verdict] = judge().read([case(NEAR_TRUE, " \n", NEAR_LITERAL, NEAR_TRUE)])
-
     assert verdict.value == pytest.approx(2 / 3)
     assert reference_of(Sample("s", {}, {"true": (" ", "b")}), "true", judge="j") == ("b",)
 
@@ -99,7 +97,6 @@ def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
 )
 def test_no_reference_is_the_users_fault(references: dict[str, tuple[str, ...]], fact: str) -> None:
     sample = Sample(id="s9", fields={}, references=references)
-
     with pytest.raises(SpecError, match=fact):
         judge().read([Case(sample, Response(key="k", texts=("a",)))])
 
@@ -118,7 +115,6 @@ def test_the_recipe_changes_with_what_changes_a_verdict_only() -> None:
 def test_the_nearest_of_several_texts_counts() -> None:
     angles = {"a": (1.0, 0.0), "b": (0.6, 0.8), "c": (-1.0, 0.0)}
     vectors = {name: np.array(of, dtype=np.float32) for name, of in angles.items()}
-
     assert nearest_cosine("a", ("c", "b"), vectors) == pytest.approx(0.6)
 
 

@@ -109,7 +109,6 @@ def test_without_neutral_scores_the_correction_alone_is_missing(held: Response |
 @pytest.mark.parametrize("reason", [Reason.FILTERED, Reason.FAILED])
 def test_a_corrected_headline_is_missing_for_the_reason_of_the_neutral_step(reason: Reason) -> None:
     verdict = judged(case(scores(-1.0, -2.0, -3.0), neutral=without_neutral(reason)), "pmi")
-
     assert (verdict.value, verdict.reason) == (None, reason)
     assert verdict.note == "scored without the sample: held back"
 
@@ -117,10 +116,8 @@ def test_a_corrected_headline_is_missing_for_the_reason_of_the_neutral_step(reas
 @pytest.mark.parametrize(
     ("logprobs", "shares", "spanned"),
     [
-        ((-1, -2, -3), [1.0, 0.0, 0.0], 0),
-        ((-2, -1, -3), [0.0, 1.0, 0.0], 1),
-        ((-1, -1, -3), [0.5, 0.5, 0.0], 7),
-        ((-1, -1, -1), [1 / 3, 1 / 3, 1 / 3], 0),
+        *(((-1, -2, -3), [1.0, 0.0, 0.0], 0), ((-2, -1, -3), [0.0, 1.0, 0.0], 1)),
+        *(((-1, -1, -3), [0.5, 0.5, 0.0], 7), ((-1, -1, -1), [1 / 3, 1 / 3, 1 / 3], 0)),
     ],
 )
 def test_what_was_chosen_is_named_by_place_and_label_a_tie_in_shares(
@@ -158,10 +155,8 @@ def test_probability_and_brier_are_those_of_a_hand_calculation() -> None:
 @each(
     ("logprobs", "right", "brier"),
     [
-        ((0.0, -1e4, -1e4), 1.0, 0.0),
-        ((-1e4, 0.0, -1e4), 0.0, 2.0),
-        ((-1e4, -1e4, -1e4), 1 / 3, 2 / 3),
-        ((-1e4, -1e4 - log(2), -2e4), 2 / 3, 2 / 9),
+        *(((0.0, -1e4, -1e4), 1.0, 0.0), ((-1e4, 0.0, -1e4), 0.0, 2.0)),
+        *(((-1e4, -1e4, -1e4), 1 / 3, 2 / 3), ((-1e4, -1e4 - log(2), -2e4), 2 / 3, 2 / 9)),
         ((-1e308, -1e308, -1e308), 1 / 3, 2 / 3),
     ],
 )
@@ -187,10 +182,8 @@ def bounded(*parts: float | tuple[float]) -> Scores:
 @each(
     ("held", "value"),
     [
-        (bounded(-1.0, (-5.0,), (-5.0,)), 1.0),
-        (bounded((-5.0,), -1.0, (-5.0,)), 0.0),
-        (bounded(-5.0, (-5.0,), (-5.0,)), 1.0),
-        (bounded((-5.0,), -5.0, -9.0), 0.0),
+        *((bounded(-1.0, (-5.0,), (-5.0,)), 1.0), (bounded((-5.0,), -1.0, (-5.0,)), 0.0)),
+        *((bounded(-5.0, (-5.0,), (-5.0,)), 1.0), (bounded((-5.0,), -5.0, -9.0), 0.0)),
         (bounded(-1.0, -1.0, (-5.0,)), 0.5),
     ],
 )
@@ -206,7 +199,6 @@ def test_a_choice_by_a_bound_has_an_accuracy_no_probability(held: Scores, value:
 @each("held", [bounded((-5.0,), (-5.0,), (-5.0,)), bounded(-6.0, (-5.0,), (-5.0,))])
 def test_where_a_bound_might_hide_the_best_choice_nothing_is_known(held: Scores, way: str) -> None:
     verdict = judged(case(held, neutral=neutral(-1.0, -1.0, -1.0)), way)
-
     assert (verdict.value, verdict.reason) == (None, Reason.UNSUPPORTED)
     assert "known by a bound alone" in verdict.note
 
@@ -239,7 +231,6 @@ def test_a_written_number_or_text_is_read_where_it_opens_the_answer(
     way: str, text: str, expected: float | Reason
 ) -> None:
     verdict = judged(case(text, layout=spec("text")) if way == "text" else case(text))
-
     assert (verdict.value if verdict.reason is None else verdict.reason) == expected
 
 
@@ -262,7 +253,6 @@ def test_a_headline_that_cannot_be_had_is_unsupported(held: Scores, way: str, no
 
 def test_a_written_answer_has_no_probability_and_an_unread_one_is_quoted() -> None:
     verdict = judged(case("Well, " * 40))
-
     assert judged(case("1")).shares == ()
     assert (verdict.note, len(verdict.note)) == (("Well, " * 40)[:80], 80)
 
@@ -295,7 +285,6 @@ def test_a_reply_that_declines_is_cut_or_is_unclear_is_missing_and_never_a_no(
 
 def test_a_choice_may_open_as_one_declines() -> None:
     asked = sample(("I'm sorry, I can't come.", "I'll be there."))
-
     assert judged(case("I'm sorry, I can't come.", asked=asked, layout=spec("text"))).value == 1.0
 
 

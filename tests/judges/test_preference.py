@@ -123,10 +123,8 @@ def test_one_order_is_read_by_where_the_accepted_option_stood(name: str) -> None
 
 
 MISSING = [
-    (reply("neither"), Reason.UNPARSED, "neither"),
-    (reply("1 or 2"), Reason.UNPARSED, "1 or 2"),
-    (reply("3"), Reason.UNPARSED, "3"),
-    (reply(""), Reason.EMPTY, ""),
+    *((reply("neither"), Reason.UNPARSED, "neither"), (reply("1 or 2"), Reason.UNPARSED, "1 or 2")),
+    *((reply("3"), Reason.UNPARSED, "3"), (reply(""), Reason.EMPTY, "")),
     (reply(" \n"), Reason.EMPTY, " \n"),
     (reply("Let me think", "length"), Reason.TRUNCATED, "Let me think"),
     (reply("", "length"), Reason.TRUNCATED, ""),

@@ -93,14 +93,12 @@ def test_a_shipped_judge_shows_what_its_paper_or_script_shows(
     name: str, shown: tuple[str, ...], hidden: tuple[str, ...]
 ) -> None:
     said = words(asked(shipped(name), "The answer given."))
-
     assert all(part in said for part in (*shown, "The answer given.", '"analysis"', '"score"'))
     assert not any(part in said for part in hidden)
 
 
 def test_a_reference_the_sample_has_not_is_an_error() -> None:
     spec = structs.replace(SPEC, shows=("implications",))
-
     with pytest.raises(SpecError, match=r"needs the reference 'implications', which sample s1"):
         asked(spec)
 
@@ -112,10 +110,8 @@ def form(score: object, analysis: str = "because") -> str:
 @pytest.mark.parametrize(
     ("texts", "value", "share"),
     [
-        ((form(4), form(5), form(0)), 3.0, 1.0),
-        ((form(4), "no idea", form(1)), 2.5, 2 / 3),
-        (("", form(9), form(2)), 2.0, 1 / 3),
-        ((form(0),), 0.0, 1.0),
+        *(((form(4), form(5), form(0)), 3.0, 1.0), ((form(4), "no idea", form(1)), 2.5, 2 / 3)),
+        *((("", form(9), form(2)), 2.0, 1 / 3), ((form(0),), 0.0, 1.0)),
     ],
 )
 def test_readable_replies_are_averaged_and_their_share_is_given(
@@ -144,7 +140,6 @@ def test_readable_replies_are_averaged_and_their_share_is_given(
 )
 def test_of_no_reply_the_first_says_why(texts: tuple[str, ...], stop: str, reason: Reason) -> None:
     verdict = read(*texts, stop=stop)
-
     assert (verdict.value, verdict.reason, verdict.note) == (None, reason, texts[0])
     assert verdict.detail == {}
 
@@ -160,7 +155,6 @@ def test_of_no_reply_the_first_says_why(texts: tuple[str, ...], stop: str, reaso
 )
 def test_a_failed_reply_is_its_reason_and_never_a_number(reply: Response, reason: Reason) -> None:
     [verdict] = judge().read([Case(SAMPLE, ANSWER, (replace(reply, served="gpt-0409"),))])
-
     assert (verdict.value, verdict.reason, verdict.served) == (None, reason, "gpt-0409")
     assert verdict.note == (reply.failure.message if reply.failure else "")
 

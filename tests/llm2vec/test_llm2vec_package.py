@@ -98,5 +98,4 @@ def test_vectors_and_scores_are_the_package_s(
 
 def test_the_tolerance_would_show_a_missing_adapter(jobs: list[dict[str, Any]]) -> None:
     without, under = ours(jobs[0], TEXTS), ours(jobs[2], TEXTS)
-
     assert np.abs(without @ without.T - under @ under.T).max() > 1000 * TOLERANCE

@@ -25,10 +25,8 @@ def spans(pieces: str) -> Spans:
         ("abcd", ["a|bc|dx", "a|b|cd|y"], 1, 3),
         ("abcdef", ["a|b|cd|ef|x", "a|bc|de|fy", "a|b|c|d|e|f|z"], 1, 5),
         ("So:", ["So|:| He| wants| tea", "So|:| He| wants| tea| now"], 2, 0),
-        ("So:", ["So|:| tea", "So|:| tea"], 2, 0),
-        ("a", ["ab", "ac"], 0, 1),
-        ("", ["1", "2|3"], 0, 0),
-        ("Answer: ", ["Answer|:| 1"], 2, 1),
+        *(("So:", ["So|:| tea", "So|:| tea"], 2, 0), ("a", ["ab", "ac"], 0, 1)),
+        *(("", ["1", "2|3"], 0, 0), ("Answer: ", ["Answer|:| 1"], 2, 1)),
         ("Answer:\n", ["Answer|:\n|1", "Answer|:\n\n|He"], 1, 2),
     ],
 )
@@ -36,7 +34,6 @@ def test_choices_begin_behind_the_last_tokens_that_all_of_them_share(
     context: str, rows: list[str], first: int, spanned: int
 ) -> None:
     starts = choice_starts([spans(row) for row in rows], len(context))
-
     assert starts == ((first,) * len(rows), spanned)
     assert len({tuple(row.split("|")[:first]) for row in rows}) == 1
 
@@ -44,15 +41,11 @@ def test_choices_begin_behind_the_last_tokens_that_all_of_them_share(
 @each(
     ("offsets", "boundary", "first", "spanned"),
     [
-        ([(0, 6), (6, 7), (8, 9)], 7, 2, 0),
-        ([(0, 6), (6, 7), (8, 9)], 8, 2, 1),
-        ([(0, 6), (8, 8), (8, 9)], 6, 1, 0),
-        ([(0, 1), (1, 2), (1, 2), (1, 2)], 1, 1, 0),
+        *(([(0, 6), (6, 7), (8, 9)], 7, 2, 0), ([(0, 6), (6, 7), (8, 9)], 8, 2, 1)),
+        *(([(0, 6), (8, 8), (8, 9)], 6, 1, 0), ([(0, 1), (1, 2), (1, 2), (1, 2)], 1, 1, 0)),
         ([(0, 1), (1, 2), (1, 2), (1, 2), (2, 3)], 2, 4, 0),
-        ([(0, 1), (1, 2), (1, 3)], 2, 1, 1),
-        ([(0, 1), (1, 3), (2, 3), (2, 3)], 2, 1, 1),
-        ([(0, 0), (0, 1)], 0, 1, 0),
-        ([(0, 3), (3, 4), (3, 4)], 3, 1, 0),
+        *(([(0, 1), (1, 2), (1, 3)], 2, 1, 1), ([(0, 1), (1, 3), (2, 3), (2, 3)], 2, 1, 1)),
+        *(([(0, 0), (0, 1)], 0, 1, 0), ([(0, 3), (3, 4), (3, 4)], 3, 1, 0)),
     ],
 )
 def test_no_character_is_split_whatever_offsets_leave_out_or_repeat(
@@ -64,7 +57,6 @@ def test_no_character_is_split_whatever_offsets_leave_out_or_repeat(
 def test_choices_begin_where_their_tokens_differ_though_offsets_do_not() -> None:
     # "e" and "s", and "e" with an accent that opens the choice: one token, said to end before it.
     offsets = [[(0, 1), (1, 2)], [(0, 1), (2, 3)]]
-
     assert choice_starts(offsets, 1, tokens=["es", "\u00e9s"]) == ((0, 0), 1)
 
 

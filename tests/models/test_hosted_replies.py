@@ -139,14 +139,12 @@ ENDS: Mapping[Api, Mapping[str, str]] = {
 
 def test_an_answer_says_how_it_ended(lasting: tuple[Api, dict[str, Response]]) -> None:
     api, found = lasting
-
     assert {fault: found[fault].stop for fault in ENDS[api]} == ENDS[api]
 
 
 def test_a_blank_that_was_written_is_an_answer_though_it_was_cut() -> None:
     with StubServer(Script(replies={"": ("\n",)}, faults={"": ("length",)})) as stub:
         [response] = hosted("chat", stub.url).answer([request("x")])
-
     assert (response.texts, response.stop) == (("\n",), "length")
 
 
@@ -163,7 +161,6 @@ def test_no_answer_in_time_is_a_failure_that_may_have_been_charged(api: Api) -> 
 def test_a_passing_fault_is_outlived() -> None:
     with ThreadPoolExecutor() as pool:
         found = dict(zip(APIS, pool.map(outlived, APIS), strict=True))
-
     assert found == {api: (set(), 0, 0) for api in APIS}
 
 
@@ -230,7 +227,6 @@ def test_an_error_no_retry_mends_stops_the_run(api: Api, fault: str, remedy: str
 )
 def test_a_refusal_that_names_no_cause_fails_the_item_alone(api: Api, fault: str) -> None:
     [response] = met(api, [fault], {"schema": SCHEMA}).values()
-
     assert failure_of(response)[0] is FAILED
 
 
@@ -308,7 +304,6 @@ def test_a_mode_the_api_does_not_have_is_unsupported(api: Api, mode: Mode, word:
 )
 def test_a_key_that_a_reply_repeats_is_masked_before_it_is_kept(fault: str, count: int) -> None:
     [response] = met("chat", [fault]).values()
-
     assert repr(response).count("[STUB_KEY]") == count
     assert KEY not in repr(response)
 

@@ -166,7 +166,6 @@ TOLD = json.dumps({"analysis": "caf\u00e9 \ud83d", "score": 4})
 def test_a_tool_call_comes_back_as_json_or_leaves_words(fault: str, said: str, text: str) -> None:
     with StubServer(Script(faults={"": (fault,)}, replies={"": (said,)})) as stub:
         [response] = hosted("anthropic", stub.url).answer([request("Rate.", schema=SCHEMA)])
-
     assert response.texts == (text,)
 
 
@@ -235,7 +234,6 @@ RESTRICTED = "401-You have insufficient permissions. Missing scopes: api.model.r
 def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None:
     with StubServer(Script(models_status=status)) as stub:
         [response] = hosted("chat", stub.url).answer([request("x")])
-
     assert response.failure is None
 
 

@@ -127,11 +127,8 @@ def test_results_of_no_answer_have_a_reason(kind: Kind, name: str, tmp_path: Pat
 @pytest.mark.parametrize(
     "changes",
     [
-        {"id": 3},
-        {"id": None},
-        {"id": f"../../etc{ESC}?a=b#c"},
-        {"status": 5, "processing_status": 5},
-        {"request_counts": "many"},
+        *({"id": 3}, {"id": None}, {"id": f"../../etc{ESC}?a=b#c"}),
+        *({"status": 5, "processing_status": 5}, {"request_counts": "many"}),
         {"status": None, "processing_status": None},
     ],
     ids=str,

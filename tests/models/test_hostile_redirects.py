@@ -69,7 +69,6 @@ def test_a_redirect_of_the_list_of_models_is_refused(status: int) -> None:
 @each("target", ["", "//", "/v1/elsewhere", "ftp://x/y", "http://[::1", "\x7f"])
 def test_a_redirect_to_nowhere_is_refused_as_well(target: str) -> None:
     away = Reply(307, b"", {"Location": target} if target else {})
-
     with Listener(lambda _: away) as server, pytest.raises(ModelError, match="sends calls on to"):
         list(resolved(model("anthropic", server.url)).answer([asked("words")]))
 

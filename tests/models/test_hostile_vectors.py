@@ -57,7 +57,6 @@ def value(toy: Toy) -> str:
 @pytest.mark.parametrize("vector", [[1e200] * 8, [5e-324] * 8])
 def test_a_server_of_useless_vectors_gives_no_accuracy(toy: Toy, vector: list[float]) -> None:
     spaced(toy)
-
     assert judged(toy, lambda: vector) == 1
     assert value(toy) == ""
 

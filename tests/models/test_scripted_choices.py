@@ -65,7 +65,6 @@ def place(response: Response) -> int:
 )
 def test_a_control_chooses_what_is_shown(policy: str, places: tuple[int, int], mode: Mode) -> None:
     found = [said(policy, asked(variant=v, mode=mode)) for v in ("order0", "order1")]
-
     assert tuple(map(place, found)) == places
 
 
@@ -84,7 +83,6 @@ def test_a_control_writes_a_choice_as_it_is_laid_out(policy: str, variant: str, 
 @pytest.mark.parametrize(("policy", "step"), [("undecided", "answer"), ("oracle", "neutral")])
 def test_where_a_control_has_nothing_to_choose_by_choices_are_alike(policy: str, step: str) -> None:
     scores = said(policy, replace(asked(), step=step)).choice_scores or ()
-
     assert [part.logprob for part in scores] == [0.0] * 3
 
 

@@ -100,7 +100,6 @@ def test_as_many_copies_as_fit_on_each_machine(needs: Needs, count: int) -> None
 )
 def test_a_worker_that_may_answer_otherwise_refuses(expected: dict[str, str], message: str) -> None:
     worker = RayWorker(partial(MiniLM), what_computes(MiniLM()) | expected, Needs())
-
     with pytest.raises(ModelError, match=message):
         worker.compute([])
 

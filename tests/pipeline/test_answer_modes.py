@@ -42,7 +42,6 @@ def test_choices_are_answered_as_exactly_as_a_model_can_or_as_one_asks(
     modes: tuple[Mode, ...], wanted: str | None, mode: Mode, name: str
 ) -> None:
     found = asked(modes, wanted)
-
     assert found.mode is mode
     assert decoding_label(found, found.decodings[0]) == name
 
@@ -91,7 +90,6 @@ def test_a_task_without_choices_is_not_for_a_model_that_only_makes_vectors() -> 
 @pytest.mark.parametrize("wanted", ["logprob", "top_logprobs", "written"])
 def test_a_neutral_step_is_for_log_probabilities_alone(wanted: str) -> None:
     found = asked(Mode, wanted, task(variants("order0", "order1", "order2")))
-
     named = [[step.name for step in variant.steps] for variant in found.variants.values()]
     assert named == [["answer"] if wanted == "written" else ["neutral", "answer"]] * 3
 

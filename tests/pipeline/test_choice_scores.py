@@ -45,15 +45,12 @@ def orders(*shares: tuple[float, ...], of: Sample | None = None) -> list[SampleR
         # Means .367, .4 and .233: wrong, though two orders of three are right.
         ([(0.5, 0.3, 0.2), (0.5, 0.2, 0.3), (0.1, 0.7, 0.2)], 0.0),
         # A model that goes by the place alone, .7 to .3: each choice has .5.
-        ([(0.7, 0.3), (0.3, 0.7)], 0.5),
-        ([(1 / 3, 1 / 3, 1 / 3)], 1 / 3),
-        ([(0.4, 0.4, 0.2), (0.4, 0.4, 0.2)], 0.5),
-        ([(0.2, 0.4, 0.4)], 0.0),
+        *(([(0.7, 0.3), (0.3, 0.7)], 0.5), ([(1 / 3, 1 / 3, 1 / 3)], 1 / 3)),
+        *(([(0.4, 0.4, 0.2), (0.4, 0.4, 0.2)], 0.5), ([(0.2, 0.4, 0.4)], 0.0)),
     ],
 )
 def test_orders_are_averaged_by_the_choice(shares: list[tuple[float, ...]], credit: float) -> None:
     of = sample(("a", "b", "c")[: len(shares[0])])
-
     assert averaged(orders(*shares, of=of)) == [credit] * len(shares)
 
 
@@ -101,7 +98,6 @@ def test_confidence_is_that_of_the_likeliest_choice_and_its_own_credit() -> None
 def test_confidence_does_not_borrow_the_credit_of_another_normalisation() -> None:
     # By its headline this response is wrong, while the probabilities make the right one likeliest.
     [read] = reads((shared(0.9, 0.1, 0.0, value=0.0), "order0"))
-
     assert whole([read], CALIBRATION)[0] == pytest.approx(0.1)
 
 
@@ -111,14 +107,12 @@ def test_confidence_does_not_borrow_the_credit_of_another_normalisation() -> Non
 )
 def test_the_favourite_is_the_place_chosen_most(places: tuple[int, ...], share: float) -> None:
     found = reads(*((shared(0.5, 0.3, 0.2, place=p), f"order{n}") for n, p in enumerate(places)))
-
     assert whole(found, FAVOURITE) == (share, [True] * len(places))
 
 
 def test_a_tie_favours_no_place() -> None:
     thirds = {f"chosen_place_{place}": 1 / 3 for place in (1, 2, 3)}
     found = reads(*((VerdictRecord(1 / 3, detail=thirds), f"order{n}") for n in range(4)))
-
     assert whole(found, FAVOURITE)[0] == pytest.approx(1 / 3)
 
 

@@ -39,11 +39,8 @@ def told(rows: Sequence[SampleRecord], spec: ClassesSpec = SPEC) -> dict[tuple[s
 
 
 READINGS = [
-    read("non", "non"),
-    read("open", "non"),
-    read("hidden", "hidden", "irony", "context"),
-    read("hidden", "non", "irony"),
-    read("hidden", None, "irony"),
+    *(read("non", "non"), read("open", "non"), read("hidden", "hidden", "irony", "context")),
+    *(read("hidden", "non", "irony"), read("hidden", None, "irony")),
 ]
 
 
@@ -51,10 +48,8 @@ READINGS = [
     ("metric", "value", "planned", "counted"),
     [
         ("precision_non", 1 / 3, (0, 1, 3, 4), (0, 1, 3)),
-        ("recall_non", 1.0, (0,), (0,)),
-        ("precision_open", None, (4,), ()),
-        ("recall_open", 0.0, (1,), (1,)),
-        ("recall_hidden", 0.5, (2, 3, 4), (2, 3)),
+        *(("recall_non", 1.0, (0,), (0,)), ("precision_open", None, (4,), ())),
+        *(("recall_open", 0.0, (1,), (1,)), ("recall_hidden", 0.5, (2, 3, 4), (2, 3))),
         ("f1_hidden", 2 / 3, (2, 3, 4), (2, 3)),
         ("macro_f1", (0.5 + 0 + 2 / 3) / 3, (0, 1, 2, 3, 4), (0, 1, 2, 3)),
         ("missed_hidden", 1.0, (2, 3, 4), (2, 3)),
@@ -64,20 +59,17 @@ def test_what_is_not_answered_is_missing_and_not_missed(
     metric: str, value: float | None, planned: tuple[int, ...], counted: tuple[int, ...]
 ) -> None:
     found = told(READINGS)["all", metric]
-
     assert found.value == (None if value is None else pytest.approx(value))
     assert (tuple(found.planned), tuple(found.planned[found.counted])) == (planned, counted)
 
 
 def test_missed_texts_are_counted_by_each_of_their_properties() -> None:
     found = told(READINGS)
-
     assert found["properties irony", "missed_hidden"].value == 1.0
     assert found["properties context", "missed_hidden"].value == 0.0
 
 
 def test_without_answers_nothing_has_a_value_and_without_labels_nothing_is_told() -> None:
     unanswered = told([read("hidden", None, "irony"), read("non", None)])
-
     assert {number.value for number in unanswered.values()} == {None}
     assert told([replace(read("non", "non"), sample=Sample("s", {"text": "x"}))]) == {}

@@ -49,14 +49,12 @@ def planned(
 
 def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:
     found = {(part.variant, part.step): part.calls for part in planned(toy)}
-
     steps = [("base", "response"), ("think", "thought"), ("think", "response")]
     assert found == dict.fromkeys(steps, EACH)
 
 
 def test_a_judge_has_a_row_for_each_order_and_none_for_a_variant(toy: Toy) -> None:
     judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
-
     found = [(part.variant, part.step, part.calls) for part in judging]
     assert found == [("-", order, 2 * EACH) for order in ("accept-first", "reject-first")]
 
@@ -187,7 +185,6 @@ def test_a_batch_costs_its_share_and_one_without_a_share_is_not_known(priced: To
 @pytest.mark.parametrize(("model", "is_hosted"), [("alpha", True), ("oracle", False)])
 def test_without_a_price_there_are_tokens_only(toy: Toy, model: str, is_hosted: bool) -> None:
     first = planned(toy, model=model)[0]
-
     assert (first.least_usd, first.most_usd, first.is_hosted) == (None, None, is_hosted)
     assert first.prompt_tokens > 0
 

@@ -34,7 +34,6 @@ BASE = RunOptions("toy", "oracle", variants=("base",))
 )
 def test_variants_are_in_the_task_s_order(toy: Toy, variants: tuple[str, ...], chosen: str) -> None:
     ready = resolve(toy.space(), replace(BASE, variants=variants))
-
     assert " ".join(ready.plan.run.variants) == chosen
 
 
@@ -58,15 +57,12 @@ def test_of_two_same_runs_at_once_the_later_ends_with_what_the_first_wrote(toy: 
     [
         (replace(BASE, judges=("near", "near")), True),
         (replace(BASE, judges=("near", "choice")), True),
-        (replace(BASE, seed=1), False),
-        (replace(BASE, limit=2), False),
-        (replace(BASE, variants=("think",)), False),
-        (replace(BASE, model="literal"), False),
+        *((replace(BASE, seed=1), False), (replace(BASE, limit=2), False)),
+        *((replace(BASE, variants=("think",)), False), (replace(BASE, model="literal"), False)),
     ],
 )
 def test_a_digest_covers_all_but_judges(toy: Toy, options: RunOptions, is_same: bool) -> None:
     digests = {resolve(toy.space(), part).file.digest for part in (BASE, options)}
-
     assert (len(digests) == 1) == is_same
 
 
@@ -98,7 +94,6 @@ def test_calls_lost_from_a_ledger_are_told_with_the_remedy(toy: Toy, lost: str, 
 def test_a_run_folder_moved_elsewhere_is_still_read(toy: Toy) -> None:
     done = run.run(toy.space(), BASE)
     moved = done.folder.path.rename(toy.folder / "moved")
-
     assert run.read(toy.space(), RunFolder(moved)).changes == ()
 
 
@@ -152,7 +147,6 @@ def verdicts(rows: Sequence[SampleRecord], judge: str) -> dict[str, set[float | 
 
 def test_a_judge_of_a_step_reads_that_step_and_no_row_without_it(thoughtful: Toy) -> None:
     rows = run.run(thoughtful.space(), BOTH).folder.read_rows()
-
     assert verdicts(rows, "near") == {"base": {1.0}, "think": {1.0}}
     assert verdicts(rows, "near-thought") == {"base": set(), "think": {0.0}}
 

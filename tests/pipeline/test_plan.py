@@ -82,7 +82,6 @@ def test_by_cluster_no_dialogue_is_torn_and_a_smaller_subset_lies_within_a_large
 
 def test_a_limit_below_the_first_cluster_still_gives_samples() -> None:
     samples = [Sample(f"s{n}-{k}", {}, cluster=f"c{n}") for n in range(4) for k in range(3)]
-
     assert len(subsample(samples, 2, seed=3, is_by_cluster=True)) == 2
 
 
@@ -142,7 +141,6 @@ def test_a_seed_depends_on_its_place_alone(tmp_path: Path) -> None:
 
 def test_a_greedy_answer_has_no_seed_and_a_drawn_one_such_as_servers_take(tmp_path: Path) -> None:
     greedy, plan = sketches.plan(tmp_path / "greedy"), warm(tmp_path, *map(str, range(100)))
-
     assert [drawn(greedy, cell) for cell in greedy.cells] == [None] * 3
     assert all(0 <= (drawn(plan, cell) or 0) < 2**31 for cell in plan.cells)
 
@@ -197,7 +195,6 @@ def revealing(*names: str, template: str = "toy/plain") -> TaskSpec:
 
 def test_a_step_may_show_fields_and_what_its_variant_reveals(tmp_path: Path) -> None:
     plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
-
     assert template_values(plan, plan.cells[0], step=STEP) == {"topic": "tea", "good": "kind"}
 
 
@@ -316,7 +313,6 @@ def phrased(folder: Path, words: str, **phrases: str) -> Plan:
 def test_a_phrase_is_worded_by_the_group(tmp_path: Path, group: str, expected: str) -> None:
     plan = phrased(tmp_path, "{{ cue }}", calm="{{ topic }}, softly\n", loud="TEA!\n")
     cell = replace(plan.cells[0], sample=replace(plan.samples[0], group=group))
-
     assert request(plan, cell, step=STEP, earlier={}).messages[-1].content == expected
 
 
@@ -393,5 +389,4 @@ def test_a_variants_digest_changes_with_what_shapes_its_answers(
 ) -> None:
     phrased(tmp_path, "plain words")
     changed = structs.replace(PHRASED, **changes)
-
     assert (digest_of(tmp_path, changed) == digest_of(tmp_path)) == is_same

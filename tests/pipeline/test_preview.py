@@ -70,7 +70,6 @@ def test_a_course_ends_where_no_answer_will_come(
     tmp_path: Path, say: Callable[[Request], str | Response], retry: Retry, steps: int
 ) -> None:
     [found] = calls(tea(tmp_path), after(tmp_path, say, retry))
-
     assert len(found) == steps
 
 
@@ -87,7 +86,6 @@ def test_all_is_foreseen_just_as_it_is_then_asked(tmp_path: Path) -> None:
 
 def test_two_cells_never_share_what_stands_in_for_their_answers(tmp_path: Path) -> None:
     found = calls(plan(tmp_path, "tea", "rain", variants=THINK))
-
     assert len({own[1][0].key for own in found}) == 2
 
 

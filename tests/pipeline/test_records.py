@@ -49,7 +49,6 @@ def test_a_row_shows_prompts_the_texts_as_they_came_and_the_answer_as_cut(tmp_pa
 def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
-
     assert lost([replace(trial, verdicts=verdicts)]) == [("", False, Reason.FAILED, 1)]
 
 
@@ -101,7 +100,6 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
 ) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
-
     assert lost([replace(trial, verdicts=verdicts)]) == [("one", is_reply, Reason.UNPARSED, 1)]
 
 

@@ -41,7 +41,6 @@ def test_a_missing_verdict_is_counted_and_is_not_a_zero(
     values: Sequence[float | Reason], value: float | None, n: int
 ) -> None:
     [found] = table(rows(values))
-
     assert (found.score.value, found.score.n) == (value, n)
 
 
@@ -65,7 +64,6 @@ def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
 
 def test_groups_stand_after_the_overall_row_in_alphabetical_order() -> None:
     found = table([*rows([0.0], group="maxims"), *rows([1.0, 1.0], group="irony")])
-
     values = [(r.score.group, r.score.value) for r in found]
     assert values == [("all", 2 / 3), ("irony", 1.0), ("maxims", 0.0)]
 
@@ -100,7 +98,6 @@ def test_every_group_has_the_same_metrics_though_one_has_no_verdicts() -> None:
 
 def test_chance_stands_beside_the_headline_metric_alone() -> None:
     found = table([row(right(1.0, margin=0.5))])
-
     assert {r.score.metric: r.chance for r in found} == {"accuracy": 0.5, "margin": None}
 
 
@@ -205,7 +202,6 @@ def test_a_failed_response_does_not_make_a_snapshot_of_its_own() -> None:
 
 def test_a_snapshots_name_cannot_add_a_field_to_a_signature() -> None:
     [found] = table([row(VerdictRecord(1.0, served="j|1\n"), served="m|1")])
-
     assert len(found.signature.split("|")) == 8
     assert "\n" not in found.signature
 
@@ -237,7 +233,6 @@ def test_the_seed_of_a_run_changes_no_interval() -> None:
 def test_ratings_that_are_all_1_are_no_share(metric: str, has_interval: bool) -> None:
     # A rating of 1 of 5 in ten answers says nothing about how ratings differ.
     [found] = table(rows([1.0] * 10), judges=(replace(JUDGE, metric=metric),))
-
     assert found.score.value == 1
     assert (found.score.low is not None) == has_interval
 

@@ -97,7 +97,6 @@ def test_n_and_missing_make_up_what_was_planned_in_every_row() -> None:
 )
 def test_a_pool_has_rows_only_where_all_of_it_ran(ran: tuple[str, ...], rows: list[str]) -> None:
     found = table([chosen(RIGHT, variant) for variant in ran], BOTH)
-
     assert list(dict.fromkeys(r.score.variant for r in found)) == rows
 
 

@@ -56,7 +56,6 @@ def test_a_sum_is_whole_only_where_every_call_tells(
     usages: dict[str, Usage], whole: tuple[float | None, ...], told: Usage
 ) -> None:
     found = run_costs([answered(None, "s1", **usages)], ()).answers
-
     assert (found.prompt_tokens, found.completion_tokens, found.cost_usd) == whole
     assert (found.calls, found.reported) == (len(usages), told)
 
@@ -121,7 +120,6 @@ def test_rows_of_parts_and_of_wholes_each_tell_their_own() -> None:
 
 def test_a_row_with_a_call_of_unknown_cost_has_no_cost() -> None:
     [found] = scored(answered(asked(q1=CENT, q2=Usage(4, 5)), a=CENT), judges=(ASKING,))
-
     assert found.cost_usd is None
 
 

@@ -79,7 +79,6 @@ def test_a_support_vector_machine_gives_scores_no_probability(toy: Talk, capsys:
 
 def test_one_seed_gives_the_same_bytes(toy: Talk) -> None:
     first, second = (trained(toy, out=toy.folder / name) for name in ("a", "b"))
-
     for name in ("card.json", "texts.txt", "head.safetensors"):
         assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes()
 
@@ -87,7 +86,6 @@ def test_one_seed_gives_the_same_bytes(toy: Talk) -> None:
 def test_another_training_is_another_model(toy: Talk) -> None:
     first = trained(toy).card
     toy.rows("train.csv", talk(TOPICS[:3]))
-
     assert trained(toy).card.digest != first.digest
 
 
@@ -190,7 +188,6 @@ def test_what_cannot_be_done_is_told_with_its_remedy(
 
 def test_a_class_without_a_text_is_refused(toy: Talk) -> None:
     toy.rows("train.csv", [line for line in talk(TOPICS[:4]) if line[1] != "open"])
-
     with pytest.raises(HarnessError, match="class 'open'"):
         trained(toy)
 
@@ -214,7 +211,6 @@ def test_a_yaml_that_has_changed_since_is_refused(toy: Talk, capsys: Lines) -> N
 
 def test_a_model_that_gives_labels_is_no_writer(toy: Talk) -> None:
     registry = toy.space.registry
-
     with pytest.raises(SpecError, match="labels texts; name one that answers prompts"):
         registry.model("grams-svm", registry.load("configs/models", "grams-svm"))
 
@@ -273,7 +269,6 @@ def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
 )
 def test_texts_not_of_the_training_are_no_augmentation(toy: Talk, task: str, why: str) -> None:
     toy.harness("perturb", "--task", "talk", "--method", "adverbs")
-
     with pytest.raises(SpecError, match=why):
         trained(toy, augment=(task,))
 

@@ -65,7 +65,6 @@ def test_turns_are_chosen_by_length_before_a_model_is_asked(
     tmp_path: Path, turns: int, turn: str, is_asked: bool
 ) -> None:
     built, talker = made(tmp_path, "turns", dialogue(turns, turn), say=lambda _: "Two.\nyes")
-
     assert (len(talker.heard), len(built.finished)) == (is_asked, is_asked)
     assert built.dropped == 1 - is_asked
 
@@ -87,7 +86,6 @@ def test_turns_found_worth_no_stress_are_dropped_and_others_kept_whole(tmp_path:
 
 def test_a_dialogue_without_its_context_is_refused(tmp_path: Path) -> None:
     bare = Sample("d", {"speaker": "1", "turn": "So."}, {})
-
     with pytest.raises(SpecError, match="'context', which step worth_a_stress sees"):
         made(tmp_path, "turns", bare)
 
@@ -103,7 +101,6 @@ def test_each_link_of_a_chain_is_made_from_what_it_may_see(tmp_path: Path, step:
 
 def test_a_story_without_a_context_leaves_no_heading_of_one(tmp_path: Path) -> None:
     _, talker = made(tmp_path, "chains", replace(STORY, fields={**STORY.fields, "context": ""}))
-
     assert [part.step for part in talker.heard if "Situation" in part.messages[0].content] == []
     assert [part.messages[0].content[:9] for part in talker.heard] == ["<speaker>"] * 4
 
@@ -128,13 +125,11 @@ def test_a_job_repeated_asks_nothing_and_makes_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("said", "kept"), [("A little.\nyes", 1), ("A little.\nNo.", 0)])
 def test_meanings_are_kept_only_where_found_close(tmp_path: Path, said: str, kept: int) -> None:
     built, _ = made(tmp_path, "agreement", MEANINGS, say=lambda _: said)
-
     assert (len(built.finished), built.dropped) == (kept, 1 - kept)
 
 
 def test_one_meaning_alone_is_kept_unasked(tmp_path: Path) -> None:
     built, talker = made(tmp_path, "agreement", ALONE)
-
     assert talker.heard == []
     assert [sample for sample, _ in built.finished] == [ALONE]
 
@@ -146,7 +141,6 @@ def test_a_reply_that_cannot_be_read_leaves_the_sample_out_and_is_counted(
     tmp_path: Path, said: str, reason: Reason
 ) -> None:
     built, _ = made(tmp_path, "agreement", MEANINGS, ALONE, say=lambda _: said)
-
     assert built.missing == {reason: 1}
     assert [sample.id for sample, _ in built.finished] == ["s3"]
 
@@ -168,7 +162,6 @@ def test_a_sample_without_what_a_step_sees_is_refused_before_a_call(tmp_path: Pa
 
 def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
     built, _ = made(tmp_path, "chains", STORY)
-
     with pytest.raises(SpecError, match="has the reference 'turn1_literal' already"):
         made(tmp_path, "chains", built.finished[0][0])
 
@@ -176,11 +169,8 @@ def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
 @each(
     ("text", "expected"),
     [
-        ("yes", True),
-        ("They are alike.\n\n**Yes.**\n", True),
-        ("no", False),
-        ("Yes and no", Reason.UNPARSED),
-        ("no\nbecause they differ", Reason.UNPARSED),
+        *(("yes", True), ("They are alike.\n\n**Yes.**\n", True), ("no", False)),
+        *(("Yes and no", Reason.UNPARSED), ("no\nbecause they differ", Reason.UNPARSED)),
         (" \n", Reason.EMPTY),
     ],
 )

@@ -207,7 +207,6 @@ def test_answers_that_come_in_any_order_reach_their_own_samples(tmp_path: Path, 
 )
 def test_judges_see_the_answer_as_the_task_cuts_it(tmp_path: Path, said: str, seen: str) -> None:
     [trial] = answer(plan(tmp_path, "tea"), Talker(lambda _: said).desk(tmp_path))
-
     assert texts([trial]) == [seen]
     assert trial.steps[0].text == said
 

@@ -171,7 +171,6 @@ SOME = task({**variants("order0"), **variants("story", pool=None, needs=("story"
 
 def test_a_sample_without_a_field_that_a_variant_needs_is_not_planned_there(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(), LONG, spec=SOME)
-
     cells = [(cell.variant, cell.sample.id) for cell in made.cells]
     assert cells == [("order0", "s1"), ("order0", "long"), ("story", "long")]
 
@@ -217,7 +216,6 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
     tmp_path: Path, logprobs: tuple[float, ...], said: str
 ) -> None:
     [trial, _] = answer(plan(tmp_path), Talker(lambda a: scored(a, *logprobs)).desk(tmp_path))
-
     assert trial.answer == said
 
 

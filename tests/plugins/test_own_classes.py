@@ -128,7 +128,6 @@ def test_a_run_uses_a_judge_and_a_model_of_ones_own(own: Toy) -> None:
 
 def test_a_judge_for_choices_says_so(own: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     own.edit("configs/judges/exact.yaml", "kind: python", "kind: python\nreads: choices")
-
     assert own.run("--judge", "exact", model="says") == 2
     assert "cannot read the answers to task toy, which are texts" in capsys.readouterr().err
 
@@ -251,14 +250,12 @@ def test_a_member_that_is_missing_is_named(own: Toy) -> None:
 
 def test_an_error_in_ones_own_code_is_named_with_its_line(own: Toy) -> None:
     own.edit("configs/judges/exact.py", "float(", "float(1 / 0 + ")
-
     with pytest.raises(SpecError, match=r"judge exact: read failed \(ZeroDiv.*exact.py, line \d+"):
         verdict(judge(own), "yes1")
 
 
 def test_too_few_verdicts_are_an_error(own: Toy) -> None:
     own.edit("configs/judges/exact.py", "for case in cases", "for case in cases[1:]")
-
     with pytest.raises(SpecError, match="0 verdicts on 1 cases"):
         verdict(judge(own), "yes1")
 

@@ -85,7 +85,6 @@ def test_additions_keep_the_contract(
     loud: Toy, installed: Path, arguments: tuple[str, ...]
 ) -> None:
     done = run(loud, installed, "check", *arguments)
-
     assert (done.returncode, "FAILED" in done.stdout) == (0, False), done.stdout + done.stderr
 
 
@@ -111,7 +110,6 @@ def test_an_unknown_kind_is_answered_with_that_of_a_plugin(loud: Toy, installed:
 @pytest.mark.slow
 def test_the_schema_of_judges_knows_the_kinds_of_plugins(loud: Toy, installed: Path) -> None:
     done = run(loud, installed, "show", "schema", "judge", has_home=False)
-
     assert json.loads(done.stdout)["$defs"]["ShoutingSpec"]["properties"]["share"]["default"] == 1.0
 
 

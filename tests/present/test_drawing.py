@@ -168,7 +168,6 @@ def test_a_width_that_holds_nothing_is_refused(width: float) -> None:
 
 def test_more_panels_than_can_be_read_are_refused() -> None:
     figure = Figure("t", tuple(Subplot(str(n), together([])) for n in range(37)))
-
     with pytest.raises(SpecError, match="37 panels are more than can be read"):
         pictures(figure, [".svg"])
 

@@ -99,7 +99,6 @@ def test_more_than_six_series_get_a_panel_each(number: int, panels: int) -> None
 def test_cells_and_texts_are_shown_as_they_are_and_safe() -> None:
     (found,) = rows_of(Figure("t", (Subplot("@p", values("=1+1", [1], [NAN], "curve", n=20)),)))
     assert (found["panel"], found["series"], found["y"]) == ("'@p", "'=1+1", "")
-
     assert marks.shown("a\x1b[31m $x^2$\n\\frac\ud800") == "a[31m $x^2$ \\frac\ufffd"
 
 
@@ -211,7 +210,6 @@ def test_a_matrix_has_each_pair_of_raters_and_judges_once() -> None:
 
 def test_one_rater_alone_makes_no_matrix() -> None:
     alone = replace(panel_of_talk(), raters=("ann",), judges=())
-
     with pytest.raises(StoreError, match=r"nothing to draw: 1 raters or judges, .* needs two"):
         scores.rater_agreement(alone)
 

@@ -173,7 +173,6 @@ def test_a_cluster_writes_the_bytes_of_one_process(
     workers: int,
 ) -> None:
     commands.run(tmp_path, *on(cluster, workers))
-
     assert written(tmp_path) == one_process
 
 
@@ -280,7 +279,6 @@ def test_where_a_part_kills_its_workers_the_command_says_so(driver: Driver) -> N
 
 def test_a_pool_that_idles_makes_room(driver: Driver) -> None:
     doubled = "0 2 4 6 8 10 12 14 16"
-
     assert driver.said("by_turns").splitlines() == [doubled, doubled, doubled]
 
 
@@ -298,5 +296,4 @@ def test_workers_of_a_cluster_do_not_have_the_keys_of_the_command(driver: Driver
 
 def test_workers_of_a_cluster_that_the_command_starts_inherit_its_keys(driver: Driver) -> None:
     driver.address = "local"
-
     assert driver.said("with_key") == "['of the command']\n"

@@ -33,7 +33,6 @@ def ran(home: Home) -> Home:
 @pytest.mark.parametrize("other", [VLLM, LLAMACPP])
 def test_engines_with_the_same_weights_write_the_same_greedy_texts(ran: Home, other: str) -> None:
     found = agreement(ran.results, TRANSFORMERS, other)
-
     assert found.texts == 24
     assert found.alike >= 23  # one may part where the two likeliest tokens are as good as equal
 
@@ -41,7 +40,6 @@ def test_engines_with_the_same_weights_write_the_same_greedy_texts(ran: Home, ot
 @pytest.mark.parametrize("other", [VLLM, LLAMACPP])
 def test_engines_with_the_same_weights_score_choices_alike(ran: Home, other: str) -> None:
     found = agreement(ran.results, TRANSFORMERS, other)
-
     assert len(found.apart) >= (24 * 8 if other == VLLM else 24)
     assert max(found.apart) <= ROUNDED[other]
 
@@ -57,7 +55,6 @@ def test_weights_in_four_bits_part_from_them_sooner(ran: Home) -> None:
 
 def test_a_server_that_echoes_no_prompt_is_refused_with_what_to_do(home: Home) -> None:
     done = home.harness("run", "--task", "capitals", "--model", "gemma-270m-llamacpp-echo")
-
     assert done.returncode == 2
     assert "no log-probabilities of the prompt" in " ".join(done.stderr.split())
 

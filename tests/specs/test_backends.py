@@ -60,7 +60,6 @@ def test_a_mistyped_key_stays_a_mistake(backend: Backend) -> None:
 @pytest.mark.parametrize(("form", "choices"), [("plain", "echo"), ("chat", "none")])
 def test_a_local_models_server_scores_choices_in_plain_form_alone(form: str, choices: str) -> None:
     made: OpenAISpec = spec("server", kind="vllm", model="m", choice_prompt=form)
-
     assert (made.choices, made.base_url_env, made.key_env) == (choices, "HARNESS_SERVER_URL", None)
 
 

@@ -69,7 +69,6 @@ def test_a_printed_table_has_a_cell_a_number_and_ways_in_the_words_of_its_names(
 
 def test_a_cell_has_a_name_of_its_own() -> None:
     table = {**TABLE, "ways": {"*": {"reason": "lost"}}}
-
     with pytest.raises(SpecError, match="cell 'a, x' is given twice"):
         golden(printed=[table, table])
 

@@ -41,7 +41,6 @@ def kind_of(path: Path) -> str:
 
 def test_shipped_schemas_are_those_that_the_command_prints() -> None:
     shipped = {path.stem: path.read_text("utf-8") for path in SCHEMAS.glob("*.json")}
-
     # `harness show schema KIND > configs/schemas/KIND.json` writes one anew.
     assert shipped == {kind: schema_text(kind, has_plugins=False) for kind in KINDS.values()}
 
@@ -94,13 +93,11 @@ def test_a_wrong_key_or_value_is_refused_by_the_schema_too(
 
 def test_a_key_is_described_by_what_its_spec_says_of_it() -> None:
     schema = json.loads((SCHEMAS / "judge.json").read_text("utf-8"))
-
     assert "earlier" in schema["$defs"]["CosineSpec"]["properties"]["step"]["description"]
 
 
 def test_the_command_prints_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "schema", "judge"]) == 0
-
     assert json.loads(capsys.readouterr().out)["title"] == "harness judge"
 
 

@@ -43,7 +43,6 @@ EXAMPLE_C = np.array(
 )
 def test_alpha_is_krippendorffs_own_example(scale: Scale, value: float) -> None:
     found = alpha(EXAMPLE_C, scale)
-
     assert found.value == pytest.approx(value, abs=5e-4)
     assert (found.n, found.skipped) == (11, 1)
 
@@ -88,7 +87,6 @@ def test_the_judge_meets_each_rater_alone() -> None:
 def test_percent_agreement_is_the_mean_over_pairs_of_raters() -> None:
     # By hand: raters 0-1 agree in 1 of 2, 0-2 in 1 of 1, 1-2 never met.
     ratings = [[1, 1, NAN], [1, 2, NAN], [3, NAN, 3], [NAN, NAN, 1]]
-
     assert percent_agreement(ratings) == Estimate(0.75, n=2, skipped=1)
 
 
@@ -133,7 +131,6 @@ def test_alpha_says_why_it_is_missing(name: str, reason: NoValue, scale: Scale) 
 
 def test_a_reliability_of_a_half_caps_any_judge_at_71_percent() -> None:
     human = Estimate(0.5066, n=100)
-
     assert attainable_r(human).value == pytest.approx(0.7118, abs=5e-5)
 
 
@@ -226,13 +223,11 @@ def draw(random: Numbers, documents: int) -> Floats:
 )
 def test_ratings_without_a_reliability_say_why(ratings: Floats, reason: NoValue) -> None:
     cells = np.asarray(ratings)[:, None]
-
     assert reliability_of_means(cells, alone(len(cells))).reason == reason
 
 
 def test_raters_that_agree_throughout_are_reliable_without_an_interval() -> None:
     found = reliability_of_means(np.repeat(np.arange(6.0)[:, None, None], 3, axis=2), alone(6))
-
     assert found.value == pytest.approx(1)
     assert found.why == NoValue.DEGENERATE
 
@@ -259,6 +254,5 @@ def test_systems_with_other_raters_are_named(
     first: list[int], second: list[int], confounded: bool, groups: int
 ) -> None:
     ratings = sets(first, second)
-
     assert is_severity_confounded(ratings) == confounded
     assert rater_groups(ratings) == groups

@@ -88,7 +88,6 @@ def test_a_tie_counts_in_shares() -> None:
 
 def test_without_a_row_nothing_has_a_value() -> None:
     found = of([], [])
-
     assert found[1].value is None
     assert found[0][0].recall.reason is NoValue.TOO_FEW
 
@@ -139,7 +138,6 @@ def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
 def test_two_places_give_the_log_odds_of_their_shares() -> None:
     # At 0 one of four is flagged, at 1 three of four: odds 1/3 and 3, a slope of log 9.
     found = line(np.array([0.0] * 4 + [1.0] * 4), np.array([1.0, 0, 0, 0, 1, 1, 1, 0]))
-
     assert found == pytest.approx((-log(3), log(9)))
 
 
@@ -224,7 +222,6 @@ def welch(first: float, second: float) -> float:
 def test_the_error_is_the_mean_gap_of_the_bins_weighed_by_their_size() -> None:
     # By hand: bin (.9, 1]: |.95 - 1/2| of two; (.5, .6]: |.6 - 1| of one; (.2, .3]: |.25 - 0|.
     error = calibration_error([0.92, 0.98, 0.6, 0.25], [1.0, 0.0, 1.0, 0.0])
-
     assert error == pytest.approx((2 * 0.45 + 0.4 + 0.25) / 4)
 
 

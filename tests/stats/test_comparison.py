@@ -17,7 +17,6 @@ from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 
 def test_williams_t_is_the_golden_one() -> None:
     found = williams_test(0.4, 0.5, 0.1, n=103)
-
     assert found.value == pytest.approx(-0.891, abs=5e-4)
     assert found.p == pytest.approx(0.375, abs=5e-4)
 
@@ -144,7 +143,6 @@ def test_a_judge_like_the_steady_rater_wins_and_its_opposite_loses(
 
 def test_a_judge_that_ties_with_every_rater_loses_to_none() -> None:
     found = annotator_test(np.ones((40, 3)), np.ones(40), alignment="rmse", epsilon=0)
-
     assert found[1] == Estimate(0, n=3)
 
 
@@ -192,5 +190,4 @@ def test_whole_dialogues_that_a_judge_fails_count_once() -> None:
 )
 def test_nobody_to_replace_is_no_pass(raters: Floats, reason: NoValue) -> None:
     found = annotator_test(raters, np.ones(len(raters)), alignment="rmse", epsilon=0.1)
-
     assert [one.reason for one in found] == [reason] * 3

@@ -258,7 +258,6 @@ def test_the_calibration_is_that_of_the_papers_own_unit_test(
     human: list[float], accuracy: float, epsilon: float
 ) -> None:
     found = calibrated_acc_eq([human], [[0, 2, 6, 8]])
-
     assert found == (Estimate(accuracy, n=1), (epsilon,))
 
 

@@ -31,7 +31,6 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 @pytest.mark.slow
 def test_tests_seldom_find_what_is_not_there() -> None:
     found = lines(["paired", "slope_p"], 300)
-
     assert len(found) == 9 + 14
     assert [row for row in found if float(row[2].split()[0]) > 5 + 3 * 1.3] == []
 

@@ -94,7 +94,6 @@ def test_the_area_is_that_of_scikit_learn_with_ties() -> None:
 )
 def test_the_area_of_small_tables(scores: list[float], truth: str, value: float) -> None:
     found = auc(np.array(scores, dtype=float), [part == "1" for part in truth], alone(len(truth)))
-
     assert found.value == pytest.approx(value)
 
 

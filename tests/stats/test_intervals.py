@@ -202,7 +202,6 @@ def test_independent_ratings_have_students_interval() -> None:
 @pytest.mark.parametrize(("count", "of"), [(7, 10), (1, 40), (0, 10), (10, 10), (28, 56)])
 def test_independent_items_right_or_wrong_have_wilsons_interval(count: int, of: int) -> None:
     theirs = stats.binomtest(count, of).proportion_ci(method="wilson")
-
     assert ends(right(count, of)) == pytest.approx((theirs.low, theirs.high))
 
 
@@ -241,7 +240,6 @@ def test_ratings_stop_at_the_ends_of_their_scale() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, 3.0, 0.1])
 def test_ratings_that_are_all_alike_have_no_interval(value: float) -> None:
     found = mean_interval([value] * 12, own_clusters([value] * 12), is_share=False)
-
     assert found == Estimate(value, 12).unbounded(NoValue.CONSTANT, clusters=12)
 
 
@@ -260,7 +258,6 @@ def test_what_a_processor_rounds_is_no_difference(noise: float) -> None:
 )
 def test_fewer_than_three_clusters_are_too_few(values: list[float], clusters: str) -> None:
     found = mean_interval(values, list(clusters), is_share=False)
-
     assert (found.low, found.high, found.why) == (None, None, NoValue.TOO_FEW)
     assert found.value == sum(values) / 2
 
@@ -297,20 +294,17 @@ def test_huge_numbers_have_the_interval_of_their_smaller_selves_or_none() -> Non
 
 def test_a_higher_level_has_a_wider_interval() -> None:
     narrow, wide = (ends(clustered_mean([1, 2, 4], list("abc"), level=at)) for at in (0.5, 0.99))
-
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
 
 
 def test_a_cell_missing_on_one_side_is_left_out_of_both() -> None:
     first, second = complete([[1, NAN, 3]], [[4, 5, NAN]])
-
     np.testing.assert_array_equal(first, [[1, NAN, NAN]])
     np.testing.assert_array_equal(second, [[4, NAN, NAN]])
 
 
 def test_incomplete_pairs_are_counted() -> None:
     first, second, skipped = complete_pairs([1, NAN, 3, 4], [1, 2, NAN, 5])
-
     assert (first.tolist(), second.tolist(), skipped) == ([1, 4], [1, 5], 2)
 
 

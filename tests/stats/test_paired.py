@@ -36,7 +36,6 @@ def alone(count: int) -> list[str]:
 
 def test_a_fourfold_table_counts_where_each_item_falls() -> None:
     found = fourfold(bits("1101100"), bits("1010110"))
-
     assert found == (2, 2, 2, 1)  # in both, in the first alone, in the second alone, in neither
 
 
@@ -112,7 +111,6 @@ def test_the_interval_of_phi_leaves_each_cluster_out_in_turn() -> None:
 )
 def test_phi_of_a_constant_reading_is_missing(first: str, second: str, reason: NoValue) -> None:
     found = phi(bits(first), bits(second), alone(len(first)))
-
     assert (found.value, found.reason) == (None, reason)
     assert found.low is None
 
@@ -179,7 +177,6 @@ def test_without_spread_between_clusters_there_is_neither_interval_nor_p(
     values: list[float], clusters: list[str], reason: NoValue
 ) -> None:
     found = clustered_mean(values, clusters)
-
     assert (found.low, found.p, found.why) == (None, None, reason)
     assert found.value == (np.mean(values) if values else None)
 
@@ -202,7 +199,6 @@ def test_the_gap_of_independent_shares_has_the_interval_that_newcombe_prints(
 ) -> None:
     # Newcombe (1998, Statistics in Medicine 17, 873), table II, method 10.
     found = share_gap(share(*first, "a"), share(*second, "b"))
-
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-5)
 
 
@@ -287,13 +283,11 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
 )
 def test_no_interval_says_why(without: list[float], range_: Range, reason: NoValue) -> None:
     found = jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
-
     assert (found.low, found.high, found.why) == (None, None, reason)
 
 
 def test_an_estimate_without_value_keeps_its_reason() -> None:
     none = Estimate(None, 0, reason=NoValue.ONE_RATER)
-
     assert jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
 
 
@@ -321,7 +315,6 @@ def test_the_p_of_a_gap_of_clusters_is_of_students_t() -> None:
 def test_the_sides_swapped_are_the_interval_mirrored() -> None:
     first, second = [1.0] * 30 + [0.0] * 20, [1.0] * 22 + [0.0] * 25 + [1.0] * 3
     one, other = (paired_gap(*sides, alone(50)) for sides in ((first, second), (second, first)))
-
     assert (one.low, one.high) == pytest.approx((-(other.high or 0), -(other.low or 0)))
 
 

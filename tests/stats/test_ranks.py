@@ -22,7 +22,6 @@ def ranked(
 
 def test_the_better_model_is_above_and_apart() -> None:
     found = ranked(np.array([[0.0] * 30, [1.0] * 30, [1.0] * 30]))
-
     assert found.values == (0.0, 1.0, 1.0)
     assert (found.ranks, found.best, found.worst) == ((3, 1, 1), (3, 1, 1), (3, 2, 2))
 

@@ -153,7 +153,6 @@ def some_draws(clusters: int, draws: int) -> list[Floats]:
 
 def test_how_many_draws_a_block_has_does_not_change_them() -> None:
     [few], many = some_draws(5000, 60), np.vstack(some_draws(5000, 400))
-
     np.testing.assert_array_equal(many[:60], few)
 
 

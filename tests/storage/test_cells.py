@@ -54,14 +54,12 @@ def test_every_format_gives_the_same_columns(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("name", "line"), [("a.csv", 5), ("a.jsonl", 3), ("a.parquet", 3)])
 def test_a_row_is_placed_where_it_begins(tmp_path: Path, name: str, line: int) -> None:
     found = read_columns(table(tmp_path, name), ["text"])
-
     # In the CSV file names have a line, and the second row has two.
     assert found[2].place == f"{tmp_path / name}:{line}"
 
 
 def test_an_optional_column_may_be_absent(tmp_path: Path) -> None:
     found = said(tmp_path, "text,a\nx,y\n", ["a", "b"])
-
     assert [row.cells for row in found] == [{"text": "x", "a": "y"}]
 
 
@@ -117,7 +115,6 @@ def test_a_row_knows_the_line_it_starts_on(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     path = written(tmp_path, b"\xef\xbb\xbfword\r\nrain\r\n")
-
     assert read_rows(path, ["word"]) == [TableRow(path, 2, {"word": "rain"})]
 
 
@@ -132,7 +129,6 @@ def test_cells_under_no_name_overflow(
     tmp_path: Path, content: str, overflow: tuple[str, ...]
 ) -> None:
     [row] = read_rows(written(tmp_path, content), ["word"])
-
     assert (row.cells["word"], row.overflow) == ("rain", overflow)
 
 

@@ -87,7 +87,6 @@ def beside(code: str, folder: Path) -> subprocess.Popen[bytes]:
 )
 def test_what_is_added_is_found(tmp_path: Path, answer: Response) -> None:
     stored(tmp_path, (request(), answer))
-
     assert Ledger(tmp_path).find(["k", "another"]) == {"k": answer}
 
 
@@ -330,7 +329,6 @@ def test_a_file_where_the_folder_should_be_is_the_users_to_mend(tmp_path: Path, 
 
 def test_a_segment_that_cannot_be_read_is_an_error_and_no_call_to_pay_again(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").mkdir()
-
     with pytest.raises(StoreError, match=r"a\.jsonl: stored calls cannot be read"):
         Ledger(tmp_path).find(["k"])
 

@@ -186,7 +186,6 @@ def test_a_column_that_begins_late_is_empty_before_and_changes_no_digest(tmp_pat
 @pytest.mark.parametrize("given", ["elsewhere", "kept"])
 def test_a_run_placed_as_runs_are_tells_its_results_folder(tmp_path: Path, given: str) -> None:
     [path] = made(tmp_path / "kept", DIGEST)
-
     assert RunFolder(path).results(tmp_path / given) == tmp_path / "kept"
 
 
@@ -266,7 +265,6 @@ def test_a_missing_number_is_an_empty_cell_and_no_zero(tmp_path: Path) -> None:
 )
 def test_floats_come_back_to_the_last_bit(tmp_path: Path, value: float) -> None:
     row = replace(scored(value=value, low=value, high=value), chance=value, cost_usd=value)
-
     assert read_back(tmp_path, row) == [row]
     assert float(cells(row)["value"]) == value
 
@@ -286,17 +284,14 @@ def test_no_name_is_a_formula(name: str) -> None:
 )
 def test_names_come_back_whatever_they_hold(tmp_path: Path, name: str) -> None:
     row = replace(scored(group=name, judge=name), model=name)
-
     assert read_back(tmp_path, row, scored()) == [row, scored()]
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        (",".join(COLUMNS), ",".join(COLUMNS[1:])),
-        (",4,3,", ",four,3,"),
-        (",0.5,0.25", ",half,0.25"),
-        (",0.5,0.25", ",,0.25"),
+        *((",".join(COLUMNS), ",".join(COLUMNS[1:])), (",4,3,", ",four,3,")),
+        *((",0.5,0.25", ",half,0.25"), (",0.5,0.25", ",,0.25")),
         ("near,accuracy,0.5,0.25,0.75,4", "near"),
     ],
 )

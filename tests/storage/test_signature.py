@@ -43,14 +43,12 @@ def test_a_signature_is_printed_and_read() -> None:
 def test_what_is_printed_is_read_back(seed: int) -> None:
     draw = Random(seed)
     made = Signature(*("".join(draw.choices("ab1.+-_", k=draw.randrange(1, 6))) for _ in range(14)))
-
     assert Signature.parse(str(made)) == made
 
 
 @each("name", [field.name for field in fields(Signature)])
 def test_no_part_ends_its_field_or_the_line(name: str) -> None:
     changed = replace(MADE, **{name: "a|b c\nd"})
-
     assert str(changed).count("|") == 7
     assert "a_b_c_d" in str(changed)
 
@@ -135,7 +133,6 @@ def test_two_data_sets_of_one_source_have_their_digests_beside_it() -> None:
 
 def test_two_models_on_different_data_say_so_both() -> None:
     other = signed(model="large:openai@s1", data="data:ee00+near@77ab,all")
-
     assert names(signed(), other) == ["small, data d1f3", "large, data ee00"]
 
 
@@ -149,7 +146,6 @@ def test_a_control_is_another_version_of_itself_on_other_data() -> None:
 
 def test_a_model_that_is_served_otherwise_on_other_data_says_so() -> None:
     other = signed(model="small:openai@s2", data="data:ee00+near@77ab,all")
-
     assert names(signed(), other) == ["small, s1, data d1f3", "small, s2, data ee00"]
 
 

@@ -65,7 +65,6 @@ TABLES = [FileFormat.CSV, FileFormat.TSV, FileFormat.JSONL, FileFormat.PARQUET]
 @pytest.mark.parametrize("layout", TABLES)
 def test_texts_come_in_as_they_are(layout: FileFormat) -> None:
     table = read_table("file", hard_file(layout), layout)
-
     assert table.columns == ("id", "text")
     assert column_of(table, "text", where="file") == HARD
 
@@ -152,10 +151,8 @@ def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -
 @each(
     ("name", "data", "has_column", "layout"),
     [
-        ("a.csv", b"x", False, FileFormat.CSV),
-        ("a.TSV", b"x", False, FileFormat.TSV),
-        ("a.ndjson", b"x", False, FileFormat.JSONL),
-        ("a.txt", b"x", True, FileFormat.LINES),
+        *(("a.csv", b"x", False, FileFormat.CSV), ("a.TSV", b"x", False, FileFormat.TSV)),
+        *(("a.ndjson", b"x", False, FileFormat.JSONL), ("a.txt", b"x", True, FileFormat.LINES)),
         ("a.parquet.gzip", b"PAR1", False, FileFormat.PARQUET),
         ("-", b"PAR1", False, FileFormat.PARQUET),
         ("-", b' \n{"a": 1}', False, FileFormat.JSONL),
@@ -229,7 +226,6 @@ def test_a_column_that_is_missing_or_twice_or_without_text_is_reported(
 
 def test_a_column_is_never_written_over() -> None:
     table = read_table("file", b"text,score\na,1\n", FileFormat.CSV)
-
     with pytest.raises(DataError, match=r"column 'score' already; .*--as"):
         extended(table, scores(1.0), FileFormat.CSV)
 
@@ -244,7 +240,6 @@ def test_a_column_is_never_written_over() -> None:
 )
 def test_what_parquet_cannot_hold_is_refused(data: bytes, layout: FileFormat, message: str) -> None:
     table = read_table("file", data, layout)
-
     with pytest.raises(DataError, match=message):
         extended(table, NONE, FileFormat.PARQUET)
 
@@ -269,7 +264,6 @@ def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
 )
 def test_half_a_character_in_json_is_replaced(value: str, read: object) -> None:
     table = read_table("file", f'{{"text": {value}}}'.encode(), FileFormat.JSONL)
-
     assert table.cells(0) == [read]
 
 

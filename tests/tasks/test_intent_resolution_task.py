@@ -48,7 +48,6 @@ def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
 @each("variant", VARIANTS)
 def test_a_reference_is_in_a_prompt_only_where_it_is_revealed(variant: str, group: str) -> None:
     words = "\n".join(prompts(variant, group))
-
     shown = [name for name in REFERENCES if mark(name) in words]
     assert shown == (["true_intention"] if variant in ("cot5", "cot6") else [])
 
@@ -91,7 +90,6 @@ def test_the_second_step_is_the_base_prompt_and_the_inferred_intention(variant: 
 def test_the_reply_is_asked_for_in_one_conversation_with_the_intention(variant: str) -> None:
     made = plan()
     first, second = requests(made, next(c for c in made.cells if c.variant == variant))
-
     assert second.messages[:-1] == (*first.messages, Message("assistant", INFERRED))
 
 

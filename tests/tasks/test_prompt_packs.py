@@ -188,7 +188,6 @@ def test_orders_of_choices_that_coincide_are_no_fault(tmp_path: Path) -> None:
     # Two choices have two orders, and five are asked for.
     fields = {"scenario": "A. B.", "without_story": "A. B."}
     of = Sample("s1", fields, {}, ("yes", "no"), "yes", group="coherence_inference")
-
     check_templates(other_plan("intent_detection", tmp_path, "order0", "order2", "order4", of=of))
 
 

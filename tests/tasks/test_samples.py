@@ -78,7 +78,6 @@ def test_every_text_is_trimmed_plain_ascii(name: str) -> None:
 @pytest.mark.parametrize("name", ["intent_detection", "ludwig", "hate_speech"])
 def test_nothing_is_repeated_from_another_set(name: str) -> None:
     ours = [text for sample in held(name) for text in texts(sample) if len(words(text)) > 1]
-
     assert repeated(ours, other_texts(name)) == []
 
 
@@ -220,14 +219,12 @@ def test_both_answers_are_as_frequent_as_long_and_as_marked() -> None:
 def test_words_alone_do_not_give_the_answer(fields: tuple[str, ...]) -> None:
     samples = held("ludwig")
     shown = [" ".join(sample.fields[name] for name in fields) for sample in samples]
-
     assert probed(shown, [sample.gold == "yes" for sample in samples]) < 0.65
 
 
 def test_the_probe_finds_a_word_that_gives_the_answer_away() -> None:
     samples = held("ludwig")
     shown = [f"{s.fields['response']} {'oh' if s.gold == 'no' else ''}" for s in samples]
-
     assert probed(shown, [sample.gold == "yes" for sample in samples]) > 0.9
 
 
@@ -259,7 +256,6 @@ def test_lengths_do_not_separate_hateful_from_benign_texts() -> None:
 def test_words_alone_do_not_separate_hateful_from_benign_texts() -> None:
     samples = held("hate_speech")
     shown = [sample.fields["text"] for sample in samples]
-
     assert probed(shown, [sample.gold == "yes" for sample in samples]) < 0.65
 
 
@@ -370,7 +366,6 @@ def test_no_mark_name_or_formula_gives_the_true_text_away(
     names: tuple[str, str], group: str, cue: str
 ) -> None:
     seen = [(POINTS[cue](t, who), POINTS[cue](f, who)) for t, f, who in pairs(names, group)]
-
     assert 0.35 <= leaning(*(sum(side) for side in zip(*seen, strict=True))) <= 0.65
 
 

@@ -115,7 +115,6 @@ def test_people_and_judges_rate_on_one_scale(variant: str, judge: str) -> None:
 
 def test_every_variant_asks_about_its_own_attribute() -> None:
     asked = {words(variant, SAMPLES[0]) for variant in TASK.variants}
-
     assert len(asked) == len(TASK.variants) == len(TASK.rated)
     assert all(SAMPLES[0].fields["reply"] in text for text in asked)
 

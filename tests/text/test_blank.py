@@ -35,5 +35,4 @@ def test_a_judges_reply_that_shows_nothing_is_empty(text: str) -> None:
 @each("text", BLANK)
 def test_an_answer_that_shows_nothing_is_compared_with_nothing(text: str) -> None:
     asked = request()
-
     assert answers_of(Response(reply(asked).key, texts=(text, "Yes."))) == ("Yes.",)

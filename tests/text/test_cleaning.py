@@ -43,14 +43,12 @@ from harness.text.cleaning import RELEASED_STEPS, STEPS, chosen_steps, clean
 )
 def test_a_step_changes_its_signs_alone(step: str, text: str, cleaned: str | None) -> None:
     found, _, changed = clean(text, [step])
-
     assert found == (text if cleaned is None else cleaned)
     assert changed == (() if cleaned is None else (step,))
 
 
 def test_known_defects_of_the_released_cleaning_are_not_repeated() -> None:
     found, *_ = clean("The cat lost its toy, and ho ho, we'll find it.", RELEASED_STEPS)
-
     assert found == "the cat lost its toy, and ho ho, we will find it."
 
 

@@ -35,27 +35,18 @@ LED = [
     f"Implication: Implication: {SAID}",
 ]
 KEPT = [
-    "Surely she booked it, and for sure in March.",
-    "Sure, she booked it; Pia did not.",
-    "Sure. Pia may sit there, but nobody else.",
-    "Make sure that nobody sits there.",
-    "He is not Sure of it.",
-    "Okay means that she only puts up with it.",
+    *("Surely she booked it, and for sure in March.", "Sure, she booked it; Pia did not."),
+    *("Sure. Pia may sit there, but nobody else.", "Make sure that nobody sits there."),
+    *("He is not Sure of it.", "Okay means that she only puts up with it."),
     "She means it. Implication: he was wrong. Implication meaning: he lied.",
     "The speaker hints at one implication: that the soup is thin.",
-    "The implication is that Rosa has the ladder.",
-    "The answer he wants is: no.",
-    "Implications are drawn from the price alone.",
-    "Meaning well is not enough for her.",
+    *("The implication is that Rosa has the ladder.", "The answer he wants is: no."),
+    *("Implications are drawn from the price alone.", "Meaning well is not enough for her."),
     "Here is where she draws the line, and nowhere else.",
-    "I understand that two is too many.",
-    '"I" is stressed, so it is not "you".',
-    "'Two' is too much, and 'water' is odd.",
-    "**Rosa** promised, the others **did not**.",
-    "*Rosa* has the ladder.",
-    "It is the girls' seat, not the boys'.",
-    "She's had it; that's why it's hers.",
-    "Less < more; a | b; x </ y; 2 > 1.",
+    *("I understand that two is too many.", '"I" is stressed, so it is not "you".'),
+    *("'Two' is too much, and 'water' is odd.", "**Rosa** promised, the others **did not**."),
+    *("*Rosa* has the ladder.", "It is the girls' seat, not the boys'."),
+    *("She's had it; that's why it's hers.", "Less < more; a | b; x </ y; 2 > 1."),
     "The first line.\n\nThe second line.",
 ]
 ONLY = [
@@ -103,7 +94,6 @@ def test_special_tokens_alone_are_no_answer(answer: str) -> None:
 @each("answer", [*LED, *KEPT, *ONLY])
 def test_cutting_an_answer_twice_is_cutting_it_once(answer: str) -> None:
     once = without_lead_in(answer)
-
     assert without_lead_in(once) == once
 
 

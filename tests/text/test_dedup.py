@@ -33,7 +33,6 @@ def test_a_likeness_that_is_just_reached_is_enough() -> None:
 def test_many_are_compared_as_few_are() -> None:
     originals = [f"w{n} w{n + 1} w{n + 2} w{n + 3}" for n in range(0, 4000, 10)]
     made = [f"{text} extra" for text in reversed(originals)]
-
     assert nearest_originals(made, originals, likeness=0.6) == list(reversed(range(400)))
 
 

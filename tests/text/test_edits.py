@@ -53,14 +53,12 @@ LOCAL = [path.stem for path in FILES if not isinstance(spec_of(path), AskedSpec)
 @each("text", ["", " ", "!?", "\U0001f600", "\u0645", "\0", "tea " * 2500])
 def test_any_text_is_changed_or_left_and_never_crashes(name: str, text: str) -> None:
     found = edit_text(text, named(name), Random(0))
-
     assert found is None or found != text
 
 
 @each("name", LOCAL)
 def test_the_same_seed_makes_the_same_text(name: str) -> None:
     twice = [edit_text(TEXTS[0], named(name), Random("7")) for _ in range(2)]
-
     assert twice[0] == twice[1]
 
 
@@ -95,12 +93,9 @@ def test_a_perturbation_makes_what_its_list_says(name: str, text: str, some: str
     ("name", "text"),
     [
         ("scalar_adverbs", "I really think so."),  # not "I very think so"
-        ("scalar_adverbs", "The tea is here."),
-        ("adjectives", "They clean the house."),
-        ("adjectives", "I am sick of it."),
-        ("in_domain", "Is not it late?"),
-        ("group_names", "Nobody is named here."),
-        ("eda_deletion", "tea"),
+        *(("scalar_adverbs", "The tea is here."), ("adjectives", "They clean the house.")),
+        *(("adjectives", "I am sick of it."), ("in_domain", "Is not it late?")),
+        *(("group_names", "Nobody is named here."), ("eda_deletion", "tea")),
         ("eda_insertion", "tea with lemon"),
     ],
 )
@@ -120,7 +115,6 @@ def test_articles_agree_in_all_that_is_made(name: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["Are people late?", "Why are people late?", "Tea is the best."])
 def test_no_question_and_no_article_takes_an_adverb_in_the_middle(text: str) -> None:
     words = text.casefold().rstrip("?.").split()[-3:]
-
     assert all(" ".join(words) in (found or "").casefold() for found in made(text, "adverbs"))
 
 
@@ -137,5 +131,4 @@ def test_a_group_has_several_words_and_no_word_is_twice_there(path: Path) -> Non
 @each("path", FILES)
 def test_only_what_minds_the_sense_is_said_to_keep_the_meaning(path: Path) -> None:
     is_blind = path.stem.startswith(("eda", "group_names"))
-
     assert spec_of(path).keeps_meaning is not is_blind

@@ -65,7 +65,6 @@ def test_a_link_in_a_pack_is_refused(tmp_path: Path, lay: Callable[[Path], None]
 
 def test_a_pack_that_is_itself_named_by_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "name").symlink_to(pack(tmp_path, base="Hello."))
-
     assert Prompts([tmp_path / "name"]).render("toy/base", {})[0].content == "Hello."
 
 

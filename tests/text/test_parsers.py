@@ -104,7 +104,6 @@ RATINGS: list[tuple[str, float | Reason]] = [
 @each(("reply", "expected"), RATINGS)
 def test_a_rating_is_the_score_of_the_json_object(reply: str, expected: float | Reason) -> None:
     found = rating(reply, low=0, high=5)
-
     assert found == expected
     assert type(found) is type(expected)
 
@@ -263,7 +262,6 @@ def test_the_answer_is_behind_the_last_line_that_says_so(text: str, expected: st
 def test_cutting_twice_is_cutting_once(cut: object) -> None:
     assert callable(cut)
     once = cut("\n\nSure. \r\n \r\nNote\n")
-
     assert cut(once) == once
 
 

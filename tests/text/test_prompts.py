@@ -35,7 +35,6 @@ def rendered(path: Path, template: str = "toy/base", **slots: str) -> str:
 
 def test_a_template_is_the_users_turn(tmp_path: Path) -> None:
     prompts = Prompts([folder(tmp_path, base="Hello, {{ name }}.\n")])
-
     assert prompts.render("toy/base", {"name": "Ewa"}) == (Message("user", "Hello, Ewa."),)
 
 
@@ -90,7 +89,6 @@ def test_a_broken_template_is_an_error_before_it_is_used(
 
 def test_a_broken_parent_is_named_instead_of_its_child(tmp_path: Path) -> None:
     path = folder(tmp_path, base='{% extends "toy/kin.user.j2" %}', kin="{% if %}")
-
     with pytest.raises(SpecError, match=r"toy/kin\.user\.j2"):
         rendered(path)
 
@@ -116,7 +114,6 @@ def test_the_first_folder_that_has_a_name_wins(tmp_path: Path) -> None:
 )
 def test_an_overriding_text_reaches_the_model_byte_for_byte(tmp_path: Path, text: str) -> None:
     path = folder(tmp_path, base=text + "\n")
-
     assert rendered(path, story="a").encode() == text.encode()
 
 
@@ -161,7 +158,6 @@ def test_a_slot_value_can_neither_open_nor_close_a_delimiter(tmp_path: Path, val
 @each("value", HOSTILE)
 def test_two_harmful_texts_in_a_row_are_harmless_and_stay_as_filtered(value: str) -> None:
     filtered = [as_data(value + other) for other in HOSTILE]
-
     assert [text for text in filtered if any(mark in text.lower() for mark in FORBIDDEN)] == []
     assert [as_data(text) for text in filtered] == filtered
 
@@ -255,6 +251,5 @@ def test_a_list_is_shown_text_by_text_each_filtered(tmp_path: Path) -> None:
 
 def test_a_list_is_never_shown_whole(tmp_path: Path) -> None:
     path = folder(tmp_path, base="{{ options }}")
-
     with pytest.raises(SpecError, match=r'base\.user\.j2: a list is shown .*; use "for" on it'):
         Prompts([path]).render("toy/base", {"options": ("tea", "rain")})

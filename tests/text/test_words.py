@@ -15,7 +15,6 @@ from harness.text.edits import join_pieces, split_pieces, takes_an
 )
 def test_a_text_is_its_pieces_put_together(text: str) -> None:
     pieces, end = split_pieces(text)
-
     assert join_pieces(pieces, end) == text
 
 

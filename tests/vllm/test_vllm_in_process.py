@@ -49,7 +49,6 @@ DRAWN = [
 
 def test_greedy_answers_equal_transformers(tiny: VllmModel, other: TransformersModel) -> None:
     found = answers(tiny, GREEDY)
-
     assert found == answers(other, GREEDY)
     assert {response.stop for response in found.values()} == {"stop", "length"}
 

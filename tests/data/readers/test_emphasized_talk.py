@@ -42,12 +42,9 @@ def turn(sample: Sample) -> str:
     [
         ("i saw it", "i", "<i> saw it"),
         ("if i'm late, i call", "i", "if <i>'m late, i call"),
-        ("there he is", "he", "there <he> is"),
-        ("there is he", "he", "there is <he>"),
-        ("so i said so", "so i", "<so i> said so"),
-        ("now, really", "now,", "<now,> really"),
-        ("why now?", "now?", "why <now?>"),
-        ("(all) of it", "(all)", "<(all)> of it"),
+        *(("there he is", "he", "there <he> is"), ("there is he", "he", "there is <he>")),
+        *(("so i said so", "so i", "<so i> said so"), ("now, really", "now,", "<now,> really")),
+        *(("why now?", "now?", "why <now?>"), ("(all) of it", "(all)", "<(all)> of it")),
         ("it costs $5.50 or 5", "5", "it costs $<5>.50 or 5"),
         ("it costs 5.50", "5.50", "it costs <5.50>"),
         ("that's not that", "that's", "<that's> not that"),
@@ -159,7 +156,6 @@ def test_the_released_file_has_the_counts_of_the_dialogues(released: list[Sample
 @needs_data
 def test_what_had_to_be_decided_in_the_released_file_is_counted(released: list[Sample]) -> None:
     flags = Counter(flag for part in released for flag in part.flags)
-
     assert flags == {AMBIGUOUS: 23, REPAIRED: 3}
 
 
@@ -167,5 +163,4 @@ def test_what_had_to_be_decided_in_the_released_file_is_counted(released: list[S
 def test_no_released_turn_is_altered(released: list[Sample]) -> None:
     content = json.loads(RELEASED.read_text("utf-8"))
     turns = [d["current"] for d in content.values() for _ in d["emphasis"]]
-
     assert [f"{part.fields['speaker']}: {turn(part)}" for part in released] == turns

@@ -50,14 +50,12 @@ def test_an_item_is_one_sample_with_its_options_in_their_own_order(tmp_path: Pat
 
 def test_the_released_orders_are_references_that_count_from_one(tmp_path: Path) -> None:
     found = sample(tmp_path)
-
     orders = [found.references[f"order{seed}"] for seed in range(5)]
     assert orders == [tuple(map(str, order)) for order in ORDERS]
 
 
 def test_the_order_of_the_files_changes_nothing(tmp_path: Path) -> None:
     stories, controls = release(tmp_path, STORIES), release(tmp_path, CONTROLS, kind="_no-story")
-
     assert read(controls[::-1] + stories, None) == read(stories + controls, None)
 
 
@@ -72,7 +70,6 @@ def test_stray_white_space_around_texts_is_left_out(tmp_path: Path) -> None:
 
 def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
     found = sample(tmp_path, controls=CONTROLS)
-
     assert found.fields["without_story"] == f"{WITHOUT} {QUESTION}"
     assert replace(found, fields={"scenario": STORY + QUESTION}) == sample(tmp_path / "none")
 
@@ -81,12 +78,9 @@ def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
     "changes",
     [
         *({"phenomenon": "IVV"}, {"item_id": "seven"}, {"seed": ""}, {"content": ""}),
-        {"content": "Another story."},
-        {"randomized_option_order": "[3, 1]"},
-        {"randomized_option_order": "[3, 1, 1]"},
-        {"randomized_option_order": "[0, 1, 2]"},
-        {"randomized_option_order": "[print(3)]"},
-        {"original_labels_complex": "[]"},
+        *({"content": "Another story."}, {"randomized_option_order": "[3, 1]"}),
+        *({"randomized_option_order": "[3, 1, 1]"}, {"randomized_option_order": "[0, 1, 2]"}),
+        *({"randomized_option_order": "[print(3)]"}, {"original_labels_complex": "[]"}),
         {"randomized_labels_complex": repr(list(LABELS))},
         {"randomized_true_answer": "1"},
     ],
@@ -163,7 +157,6 @@ def test_a_control_poses_the_item_as_the_story_does(
     tmp_path: Path, change: dict[str, tuple[str, ...]], fact: str
 ) -> None:
     controls = [posed(seed, WITHOUT, **change) for seed in range(5)]  # type: ignore[arg-type]  # a table's column
-
     with pytest.raises(DataError, match=fact):
         sample(tmp_path, controls=controls)
 

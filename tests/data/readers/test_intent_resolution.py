@@ -37,10 +37,8 @@ OTHER = OWN | {"item_id": "2", "dialog": '"What a bargain."'}
 
 # Cells with runs of blanks, in themselves or where prefix and utterance meet.
 PADDED = {
-    ("indirect_speech", "1", FIELDS["prefix"]),
-    ("indirect_speech", "1", FIELDS["utterance"]),
-    ("irony", "13", FIELDS["context"]),
-    ("irony", "17", FIELDS["utterance"]),
+    *(("indirect_speech", "1", FIELDS["prefix"]), ("indirect_speech", "1", FIELDS["utterance"])),
+    *(("irony", "13", FIELDS["context"]), ("irony", "17", FIELDS["utterance"])),
 }
 
 
@@ -89,7 +87,6 @@ def test_a_row_becomes_a_sample(tmp_path: Path) -> None:
 )
 def test_the_joint_of_prefix_and_utterance_is_kept(tmp_path: Path, prefix: str, said: str) -> None:
     [sample] = read(table(tmp_path, OWN | {"dialog_prefix": prefix, "dialog": said}), None)
-
     assert sample.fields["prefix"] + sample.fields["utterance"] == (prefix + said).strip()
 
 
@@ -147,10 +144,8 @@ def test_a_swap_changes_fragments_alone(tmp_path: Path, swaps: list[list[str]], 
 @pytest.mark.parametrize(
     ("swaps", "fragment", "count"),
     [
-        ([["Ulf", "Ola"]], "Ulf", 0),
-        ([["i", "o"]], "i", 3),
-        ([["Pia", "Ulf", "Ulf", "Ola"]], "Ulf", 0),
-        ([["Pia", "Ulf"], ["Ulf", "Ola"]], "Ulf", 0),
+        *(([["Ulf", "Ola"]], "Ulf", 0), ([["i", "o"]], "i", 3)),
+        *(([["Pia", "Ulf", "Ulf", "Ola"]], "Ulf", 0), ([["Pia", "Ulf"], ["Ulf", "Ola"]], "Ulf", 0)),
         ([["Pia finds", "Ola finds", "Pia", "Ulf"]], "Pia", 0),
         ([["Pia", "flimsy"], ["flimsy", "thin"]], "flimsy", 2),
     ],
@@ -245,7 +240,6 @@ def test_a_repair_that_fits_no_single_row_is_refused(
 def test_a_faulty_cell_has_its_line(tmp_path: Path, changes: dict[str, str], fact: str) -> None:
     with pytest.raises(DataError) as caught:
         read(table(tmp_path, OWN | changes), None)
-
     assert fact in str(caught.value)
 
 

@@ -106,7 +106,6 @@ def test_of_texts_with_the_same_words_the_first_counts_and_a_dispute_is_flagged(
 )
 def test_a_number_is_hateful_from_a_threshold_on(tmp_path: Path, value: object, gold: str) -> None:
     found = samples(tmp_path, [row("x", value)], label={"column": "label", "at_least": 3})
-
     assert [one.gold for one in found] == [gold]
 
 
@@ -148,7 +147,6 @@ def test_what_cannot_be_asked_about_is_left_out_and_counted(
     tmp_path: Path, left_out: Cells, error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = samples(tmp_path, [row("x"), left_out, row("z")])
-
     assert [one.fields["text"] for one in found] == ["x", "z"]
     assert error in caplog.text
 
@@ -170,7 +168,6 @@ def test_a_row_left_out_by_its_map_is_not_one_without_a_label(
 
 def test_a_column_of_implicitness_is_taken_as_it_is(tmp_path: Path) -> None:
     found = samples(tmp_path, [row("x", i=1.25), row("y", i=None)], implicitness="i")
-
     assert [one.references.get("implicitness") for one in found] == [("1.25",), None]
 
 
@@ -231,7 +228,6 @@ ORIGINALS = {"column": "how", "value": "orig"}
 
 def test_made_rows_are_left_if_not_wanted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = samples(tmp_path, MADE, originals=ORIGINALS)
-
     assert [one.flags for one in found] == [(), ()]
     assert "3 of 5 rows left out: made of others" in caplog.text
 
@@ -274,7 +270,6 @@ def test_a_named_cluster_goes_before_the_words(tmp_path: Path) -> None:
 
 def test_clusters_by_no_column_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     samples(tmp_path, [row("x")], cluster="c", optional=["c"])
-
     assert "no column c: each text counts as independent" in caplog.text
 
 

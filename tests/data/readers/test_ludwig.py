@@ -52,14 +52,12 @@ def test_a_question_and_its_reply_become_a_sample(tmp_path: Path) -> None:
 )
 def test_gold_is_the_first_word_of_what_is_meant(tmp_path: Path, text: str, gold: str) -> None:
     [sample] = read(release(tmp_path, {TEST: [(*TEA[:2], text)]}), None)
-
     assert sample.gold == gold
 
 
 @pytest.mark.parametrize("text", ["Maybe.", "It is so, yes.", "Nobody knows.", "Yes1", "-"])
 def test_what_begins_with_neither_yes_nor_no_is_refused(tmp_path: Path, text: str) -> None:
     files = release(tmp_path, {TEST: [TEA, (*RAIN[:2], text)]})
-
     with pytest.raises(DataError, match=re.escape(f"{files[0]}:3: Implicature says '{text}'")):
         read(files, None)
 

@@ -54,7 +54,6 @@ def test_an_id_comes_from_group_and_fields_alone(tmp_path: Path) -> None:
 
 def test_samples_keep_the_order_of_lines_and_blank_lines_are_none(tmp_path: Path) -> None:
     samples = read(sample_set(tmp_path, OTHER, "", OWN), None)
-
     assert [s.fields["utterance"] for s in samples] == ["What a bargain.", "Sturdy thing."]
 
 

@@ -73,13 +73,11 @@ def test_a_row_gives_a_sentence_and_what_the_data_set_says_of_it(tmp_path: Path,
 def test_a_map_names_a_job_that_shows_what_the_map_collects(name: str) -> None:
     spec = REGISTRY.load("configs/pairs", name)
     (step,) = REGISTRY.load("configs/builds", spec.job).steps
-
     assert set(step.sees.values()) <= {"sentence", *spec.fields}
 
 
 def test_a_relation_without_its_connective_is_put_with_one_with_it(tmp_path: Path) -> None:
     (sample,) = collected(tmp_path, "pdtb", ROWS["pdtb"][0])
-
     assert sample.references["explicit"] == ("It is cold so I am shivering",)
 
 
@@ -107,7 +105,6 @@ def test_repeated_and_unfit_rows_are_counted_by_their_reason(tmp_path: Path) -> 
 
 def test_a_table_where_no_row_fits_is_refused_with_the_reason(tmp_path: Path) -> None:
     right, wrong = ROWS["isarcasm"]
-
     with pytest.raises(DataError, match=r"none of 1 rows.*`where`"):
         collected(tmp_path, "isarcasm", right | wrong)
 
@@ -115,6 +112,5 @@ def test_a_table_where_no_row_fits_is_refused_with_the_reason(tmp_path: Path) ->
 @each("more", [{}, {"counterpart": ["b"], "job": "pairs"}])
 def test_a_map_has_a_counterpart_or_the_job_that_writes_one(more: dict[str, Any]) -> None:
     content = {"about": "a", "licence": "b", "tried": "c", "sentence": ["a"]}
-
     with pytest.raises(SpecError, match="counterpart"):
         load_spec(content | more, PairMapSpec, where="own.yaml")

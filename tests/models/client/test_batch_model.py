@@ -62,7 +62,6 @@ def test_waits_grow_up_to_a_minute_and_each_look_is_reported(bench: Bench) -> No
 
 def test_a_command_killed_while_it_waits_is_gone_on_with(bench: Bench) -> None:
     killed_while_waiting(bench)
-
     assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
 
@@ -296,7 +295,6 @@ def test_a_batch_that_is_refused_leaves_nothing_behind(bench: Bench, status: str
 @pytest.mark.parametrize("fault", ["500", "429", "html", "lost"])
 def test_a_passing_fault_while_waiting_is_outlived(bench: Bench, fault: str) -> None:
     bench.stub.batches.faults = {f"GET {bench.path}/batch_1": [fault, fault]}
-
     assert not failures(bench.answers(ASKED))
     assert bench.submitted == [KEYS]
 
@@ -360,20 +358,17 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"nonce": "aa"}', '{"nonce": 3}'])
 def test_a_damaged_record_is_named_with_the_remedy(tmp_path: Path, content: str) -> None:
     (tmp_path / "aa.json").write_text(content)
-
     with pytest.raises(StoreError, match=r"aa\.json: damaged record of a batch .*or remove it"):
         BatchFiles(tmp_path).read()
 
 
 def test_a_record_that_cannot_be_written_is_told_before_anything_is_paid(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-
     with pytest.raises(StoreError, match="cannot be written"):
         BatchFiles(tmp_path / "file").write(ONE)
 
 
 def test_records_are_no_part_of_the_ledger(tmp_path: Path) -> None:
     BatchFiles(tmp_path / "batches").write(ONE)
-
     assert Ledger(tmp_path).find(["k1"]) == {}
     assert Ledger(tmp_path).identities() == set()

@@ -45,7 +45,6 @@ def desk(
 def test_a_stored_answer_says_what_it_cost(tmp_path: Path) -> None:
     with desk(tmp_path) as at:
         found = at.answer(requests(), stage="answers")
-
     assert {response.usage.cost_usd for response in found.values()} == {2.0}
 
 

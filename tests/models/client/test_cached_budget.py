@@ -71,13 +71,11 @@ def test_the_most_covers_replies_forms_and_choices_behind_their_contexts(
     changes: dict[str, object], words: int, drawn: int
 ) -> None:
     asked = replace(requests(1)[0], **changes)  # type: ignore[arg-type]  # checked where it is built
-
     assert PRICE.most(asked) == words + 2 * drawn
 
 
 def test_the_most_covers_what_a_reply_may_reason() -> None:
     thoughtful = replace(PRICE, reasoning_max_tokens=100)
-
     assert thoughtful.most(requests(1)[0]) == MOST + 2 * 100
 
 
@@ -87,5 +85,4 @@ def test_the_most_covers_what_a_reply_may_reason() -> None:
 )
 def test_the_least_is_prompt_and_token(changes: dict[str, object], expected: float) -> None:
     asked = replace(requests(1)[0], **changes)  # type: ignore[arg-type]  # checked where it is built
-
     assert PRICE.least(asked, prompt_tokens=7) == expected

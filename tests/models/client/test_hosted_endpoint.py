@@ -45,7 +45,6 @@ def test_what_is_kept_of_a_reply_holds_no_key(body: object, kept: object) -> Non
 )
 def test_a_key_that_may_be_a_word_changes_no_answer(key: str, is_kept: bool) -> None:
     server = Endpoint("http://host/v1", None, "K", {"K": key})
-
     assert (server.read(b'"EMPTY, a password, pass-word1"') != "EMPTY, a password, [K]") == is_kept
 
 
@@ -123,14 +122,12 @@ def test_a_key_written_as_key_env_is_never_reported(key: str) -> None:
 def test_no_kind_of_server_takes_a_key_for_a_variable(kind: type[OpenAISpec]) -> None:
     with pytest.raises(ValueError, match="never write the key itself") as told:
         kind(model="m", key_env="sk-planted-271828")
-
     assert "271828" not in str(told.value)
 
 
 @each("name", ["OPENAI_API_KEY", "MY_KEY", "K", "HF_TOKEN", "OPENROUTER_API_KEY", "KEY_2"])
 def test_a_usual_variable_is_named_where_it_is_not_set(name: str) -> None:
     server = Endpoint.of(structs.replace(SPEC, key_env=name), {}, name="m")
-
     with pytest.raises(ModelError, match=f"variable {name} is not set"):
         _ = server.key
 

@@ -91,7 +91,6 @@ def test_a_header_the_yaml_names_is_sent_and_masked_where_the_server_repeats_it(
 
 def test_a_header_whose_variable_is_not_set_is_a_mistake_that_names_it() -> None:
     built = model("openai", "http://127.0.0.1:9/v1", {}, headers_env={"X-Team": "TEAM"})
-
     with pytest.raises(ModelError, match=r"headers_env names for X-Team .* is not set"):
         answers(built)
 

@@ -336,7 +336,6 @@ def test_a_round_sets_the_limit(ends: Sequence[RetryableError | None], expected:
 
 def test_after_a_cut_the_limit_grows_by_the_same_number_each_round() -> None:
     limits = limits_after(200, [AWAY] * 8 + [OK] * 8, [OK] * (8 + 18 + 28))
-
     assert list(dict.fromkeys(limits)) == [16, 8, 18, 28, 38]  # by a twentieth of 200
 
 
@@ -347,10 +346,8 @@ NOON = datetime(2030, 5, 1, 12, 0, 0, tzinfo=UTC)
     ("header", "seconds"),
     [
         *((None, None), ("7", 7.0), ("0.25", 0.25), ("-3", 0.0), ("nan", None), ("inf", None)),
-        ("soon", None),
-        ("Wed, 01 May 2030 12:00:30 GMT", 30.0),
-        ("Wed, 01 May 2030 12:00:30 -0000", 30.0),
-        ("Wed, 01 May 2030 11:00:00 GMT", 0.0),
+        *(("soon", None), ("Wed, 01 May 2030 12:00:30 GMT", 30.0)),
+        *(("Wed, 01 May 2030 12:00:30 -0000", 30.0), ("Wed, 01 May 2030 11:00:00 GMT", 0.0)),
     ],
 )
 def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | None) -> None:

@@ -54,7 +54,6 @@ def test_ngram_similarity_matches_a_count_by_hand() -> None:
     # " ab ": pairs " a", "ab", "b ", triples " ab", "ab "; " a ": pairs " a", "a ", triple " a ".
     # One shared n-gram: 1 / sqrt(5 * 3).
     first, second = CharNgrams().encode(["ab", "a"])
-
     assert float(first @ second) == pytest.approx(1 / 15**0.5, abs=1e-6)
 
 
@@ -85,14 +84,12 @@ def test_minilm_agrees_with_sentence_transformers(minilm: MiniLM) -> None:
 
 def test_minilm_rows_do_not_depend_on_the_order_of_the_texts(minilm: MiniLM) -> None:
     texts = [*TEXTS, "It is cold.", "It is cold outside."]
-
     assert (minilm.encode(texts) == minilm.encode(texts[::-1])[::-1]).all()
 
 
 def test_minilm_reads_the_first_256_tokens(minilm: MiniLM) -> None:
     # 254 words and the two special tokens.
     rows = minilm.encode(["word " * 254, "word " * 254 + "tail " * 300])
-
     assert np.abs(rows[0] - rows[1]).max() < 1e-6
 
 
@@ -116,7 +113,6 @@ def test_bare_texts_are_read_alike_however_they_are_quoted(minilm: MiniLM) -> No
 
 def test_the_yaml_of_an_encoder_says_whether_its_texts_are_bared() -> None:
     plain, bared = encoder_of(MiniLMSpec()), encoder_of(MiniLMSpec(is_bare=True))
-
     assert (plain.name, bared.name) == ("minilm", "minilm-bare")
     assert plain.digest != bared.digest
 
@@ -169,7 +165,6 @@ def test_a_change_anywhere_in_a_folder_changes_its_digest(
 
 def test_an_unknown_folder_of_sentence_transformers_is_the_users_mistake(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-
     with pytest.raises(ModelError, match="no such folder"):
         SentenceTransformers(str(tmp_path / "nothing")).encode(["a"])
 

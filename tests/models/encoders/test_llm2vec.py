@@ -48,7 +48,6 @@ def states(encoder: Llm2Vec, text: str) -> "Tensor":
 
 def test_a_later_token_changes_the_states_of_earlier_ones(encoder: Llm2Vec) -> None:
     hot, cold = states(encoder, f"{TALE}!"), states(encoder, f"{TALE}?")
-
     assert hot.shape == cold.shape
     assert (hot - cold).abs().max(dim=1).values.min() > 1e-4
 
@@ -80,7 +79,6 @@ def test_a_base_with_its_own_adapter_is_that_adapter_on_the_base_it_names(
     tiny: TinyLlm2Vec, encoder: Llm2Vec
 ) -> None:
     spelled_out = on_cpu(tiny.base, tiny.mntp, tiny.supervised)
-
     assert (spelled_out.encode(TEXTS) == encoder.encode(TEXTS)).all()
     assert spelled_out.digest == encoder.digest
 
@@ -97,13 +95,11 @@ def test_what_changes_vectors_changes_the_digest(
     tiny: TinyLlm2Vec, encoder: Llm2Vec, changes: dict[str, Any]
 ) -> None:
     options = {"adapters": (tiny.supervised,), "device": "cpu"} | changes
-
     assert Llm2Vec(tiny.mntp, **options).digest != encoder.digest
 
 
 def test_the_turn_of_its_model_changes_the_digest(tiny: TinyLlm2Vec, tmp_path: Path) -> None:
     other = build_tiny_llm2vec(tmp_path, trained_on="some/base")
-
     assert on_cpu(other.base).digest != on_cpu(tiny.base).digest
 
 

@@ -52,7 +52,6 @@ def test_the_turn_of_a_model_is_around_both_and_only_text_and_its_end_are_pooled
     pooled: str,
 ) -> None:
     ids, count = Preparation(tokenizer, TURNS.get(name), instruction, 512).read(text)
-
     assert (tokenizer.decode(ids), tokenizer.decode(ids[-count:])) == (whole, pooled)
 
 
@@ -69,12 +68,10 @@ def test_a_text_without_a_token_is_read_as_an_end(tokenizer: "PreTrainedTokenize
 @pytest.mark.parametrize("text", [BLANKS, NO_BLANKS, "\n" * 2000])
 def test_a_long_text_keeps_its_start(tokenizer: "PreTrainedTokenizerBase", text: str) -> None:
     ids, pooled = Preparation(tokenizer, None, "", 512).read(text)
-
     assert TEXT_TOKENS / 2 < pooled <= TEXT_TOKENS
     assert text.startswith(str(tokenizer.decode(ids[1:49])))
 
 
 def test_an_instruction_leaves_max_length_alone(tokenizer: "PreTrainedTokenizerBase") -> None:
     ids, pooled = Preparation(tokenizer, TURNS[LLAMA_3], "word " * 100, 64).read("word " * 100)
-
     assert (len(ids), pooled) == (64, 64)

@@ -58,7 +58,6 @@ def test_a_copied_folder_is_the_same_checkpoint(folder: Path, tmp_path: Path) ->
 
 def test_another_chat_template_is_another_checkpoint(folder: Path, tmp_path: Path) -> None:
     copy = copied(folder, tmp_path / "copy", chat_template="{{ messages[0].content }}")
-
     assert opened(copy).identity != opened(folder).identity
 
 

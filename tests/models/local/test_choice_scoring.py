@@ -270,7 +270,6 @@ def test_a_tree_that_is_refused_for_long_rows_is_left_for_these_alone(
 
 def test_a_model_that_looks_ahead_is_refused() -> None:
     chooser = ChoiceScorer(build("bert", initializer_range=1.0), batch_tokens=100)
-
     with pytest.raises(ModelError, match="this bert model is not causal"):
         chooser.sums(ROWS)
 

@@ -64,7 +64,6 @@ def test_a_card_that_names_no_file_of_the_folder_is_refused(tmp_path: Path, name
 )
 def test_a_card_that_is_none_is_refused(tmp_path: Path, card: bytes) -> None:
     (folder(tmp_path) / "card.json").write_bytes(card)
-
     with pytest.raises(ModelError, match="damaged"):
         read_trained(tmp_path, model="svm", task="toy")
 
@@ -90,7 +89,6 @@ def test_a_pickle_in_the_place_of_weights_is_not_run(tmp_path: Path) -> None:
 
 def test_a_head_whose_header_is_huge_is_refused(tmp_path: Path) -> None:
     folder(tmp_path, b"\xff" * 8 + b"{}")
-
     with pytest.raises(ModelError):
         load_head(tmp_path, 2)
 

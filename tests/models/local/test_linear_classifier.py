@@ -81,5 +81,4 @@ def test_gamma_is_of_a_radial_kernel_alone() -> None:
 def test_a_saved_head_scores_as_before(tmp_path: Path, head: str) -> None:
     before = fitted(head, 3)
     write_arrays(tmp_path / FILE, before)
-
     assert (scores(load_head(tmp_path, 3), rows()) == scores(before, rows())).all()

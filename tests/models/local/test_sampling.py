@@ -33,7 +33,6 @@ def likeliest(drawer: Sampler, prompt: tuple[int, ...], steps: int) -> tuple[int
 @pytest.mark.parametrize("prompt", [PROMPT, (0, 2, 99, 1, 3), (0, *range(5, 200), 1, 3)])
 def test_temperature_0_takes_what_a_loop_takes(drawer: Sampler, prompt: tuple[int, ...]) -> None:
     rows = [SamplingRow(p, 40, 0.0, 0) for p in (PROMPT, prompt)]
-
     assert drawer.sample(rows)[1][0] == likeliest(drawer, prompt, 40)
 
 

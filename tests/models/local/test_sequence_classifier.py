@@ -82,7 +82,6 @@ def test_a_loss_that_breaks_ends_training_and_no_draw_is_lost(toy: Talk, base: P
 
 def test_the_settings_of_a_training_are_those_of_the_paper_unless_given() -> None:
     spec = ClassifierSpec(model="x")
-
     found = (spec.epochs, spec.learning_rate, spec.batch, spec.weight_decay)
     assert found == (4, 2e-5, 32, 0.01)
 
@@ -179,7 +178,6 @@ def test_an_output_that_the_checkpoint_does_not_have_is_refused(
     two: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flagging(two, checkpoint, "{positive: hidden, outputs: [toxic]}")
-
     assert two.harness("run", "--task", "talk", "--model", "tiny") == 2
     assert "no output 'toxic', it has non, open, hidden" in capsys.readouterr().err
 
@@ -195,6 +193,5 @@ def test_a_flag_is_for_two_labels_and_is_not_trained(
     toy: Talk, checkpoint: Path, capsys: pytest.CaptureFixture[str], words: list[str], named: str
 ) -> None:
     flagging(toy, checkpoint)
-
     assert toy.harness(*words, "--task", "talk") == 2
     assert named in capsys.readouterr().err

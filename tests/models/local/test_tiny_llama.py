@@ -17,7 +17,6 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_two_builds_hold_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     again = build_tiny_llama(tmp_path)
-
     assert again != folder
     assert digests(again) == digests(folder)
 

@@ -43,7 +43,6 @@ def test_choices_are_counted_that_are_other_tokens_apart_or_share_one_with_the_c
     family: str, expected: tuple[int, ...]
 ) -> None:
     report = token_report([NUMBERS, WORDS], built(family), is_chat=False)
-
     names = ("requests", "choices", "differing", "spanning", "single", "ungiven")
     assert tuple(report[name] for name in names) == (2, *expected)
 
@@ -60,13 +59,11 @@ def test_tokens_a_choice_are_the_scored_ones(
     choices: list[str], expected: tuple[int, float, int]
 ) -> None:
     report = token_report([asked("So:", *choices)], built("gpt2"), is_chat=False)
-
     assert (report["fewest"], report["median"], report["most"]) == expected
 
 
 def test_a_request_that_several_samples_share_counts_once() -> None:
     same = replace(NUMBERS, sample_id="two", model="nobody#two")
-
     assert token_report([NUMBERS, same], built("gpt2"), is_chat=False)["choices"] == 2
 
 
@@ -77,7 +74,6 @@ def test_a_report_without_choices_is_refused() -> None:
 
 def test_a_template_that_refuses_the_turns_is_named_with_the_sample() -> None:
     refusing = built("gpt2", "{{ raise_exception('users only') }}")
-
     with pytest.raises(ModelError, match=r"turns of sample one: users only; set `choice_prompt"):
         token_report([NUMBERS], refusing, is_chat=True)
 

@@ -55,11 +55,8 @@ def _add_bos(tokenizer: PreTrainedTokenizerBase) -> None:
 @pytest.mark.parametrize(
     ("start", "adds_bos", "expected"),
     [
-        ("", True, 1),
-        ("{{ bos_token }}", True, 1),
-        ("{{ bos_token }}{{ bos_token }}", True, 1),
-        ("{{ bos_token }}", False, 1),
-        ("", False, 0),
+        *(("", True, 1), ("{{ bos_token }}", True, 1), ("{{ bos_token }}{{ bos_token }}", True, 1)),
+        *(("{{ bos_token }}", False, 1), ("", False, 0)),
     ],
     ids=["tokenizer", "both", "template-twice", "template", "neither"],
 )
@@ -88,7 +85,6 @@ def test_a_template_without_a_system_role_gets_the_text_in_the_first_user_turn(
     build: Build, template: str
 ) -> None:
     text = prompt_text([SYSTEM, USER, REPLY, NEXT], build(template))
-
     assert text == "[user]Be brief.\n\nHello.[assistant]Hi.[user]Again.[assistant]"
 
 

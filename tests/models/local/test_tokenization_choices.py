@@ -155,7 +155,6 @@ def test_a_token_across_the_boundary_in_one_choice_moves_it_back_for_all(
 ) -> None:
     tokenizer = built(family)
     found = read(*SITUATIONS[situation], tokenizer)
-
     assert (pieces(found, tokenizer), found.spanned) == (expected, spanned)
 
 
@@ -190,13 +189,11 @@ REFUSES = "{{ raise_exception('no') }}"
 def test_what_a_template_makes_of_an_answer_beside_blanks_is_no_part_of_a_choice(said: str) -> None:
     turn = "{% if m.role == 'user' %}[user]{{ m.content }}[model]{% else %}" + said + "{% endif %}"
     tokenizer = built("gpt2", "{% for m in messages %}" + turn + "{% endfor %}")
-
     assert pieces(read("Tea?", [" 1"], tokenizer, is_chat=True), tokenizer) == ["1"]
 
 
 def test_turns_that_a_template_refuses_are_refused() -> None:
     tokenizer = built("gpt2", "{{ raise_exception('no turns at all') }}")
-
     with pytest.raises(TemplateError, match="no turns at all"):
         read("Tea?", [" 1"], tokenizer, is_chat=True)
 
@@ -214,7 +211,6 @@ def test_a_marker_that_swallows_the_blanks_of_a_choice_is_scored_with_it() -> No
 def test_a_bos_written_in_the_context_is_not_counted_as_scored() -> None:
     tokenizer = built("llama3")
     found = read("<s>un", ["happy"], tokenizer)
-
     assert (pieces(found, tokenizer), found.spanned) == (["unhappy"], len("un"))
 
 

@@ -29,7 +29,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TransformersModel:
 )
 def test_a_size_is_what_the_answer_then_says(tiny: TransformersModel, question: Request) -> None:
     [response] = tiny.answer([question])
-
     assert tiny.prompt_size(question) == response.usage.prompt_tokens
 
 
@@ -48,7 +47,6 @@ def test_a_chat_template_counts_with_its_own_words() -> None:
 )
 def test_what_a_model_will_not_read_has_no_size(template: str | None, question: Request) -> None:
     tokenizer = built("gpt2", template)
-
     assert prompt_size(question, tokenizer, is_chat=False) == 0
 
 

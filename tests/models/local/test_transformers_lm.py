@@ -286,7 +286,6 @@ def test_the_last_token_of_a_choice_needs_no_position(
     tiny: TransformersModel, count: int, *, fits: bool
 ) -> None:
     [response] = tiny.answer([choose("no " * count, " 1")])
-
     assert (response.failure is None) == fits
 
 

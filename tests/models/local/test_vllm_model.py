@@ -25,7 +25,6 @@ def request(mode: Mode) -> Request:
 
 def test_it_is_a_model(tmp_path: Path) -> None:
     one: Model = model(tmp_path)
-
     assert (one.name, one.kind) == ("tiny", "vllm")
     assert one.modes == {Mode.GENERATE, Mode.CHOOSE}
 

@@ -84,13 +84,11 @@ def test_any_flag_is_a_yes_and_every_score_is_kept() -> None:
 
 def test_a_flagged_category_counts_where_the_whole_does_not() -> None:
     found = answered(Script(faults={"": ("flag-alone",)}), "all quiet")
-
     assert chosen(found["all quiet"]) == "yes"
 
 
 def test_of_the_other_label_a_bound_alone_is_known() -> None:
     found = answered(Script(), "all quiet")["all quiet"]
-
     assert [score.is_bound for score in found.choice_scores or ()] == [True, False]
 
 
@@ -137,6 +135,5 @@ def test_a_step_without_a_text_is_no_call() -> None:
 
 def test_a_task_of_three_labels_is_refused() -> None:
     questions = LabelQuestions.of(TASK, [sample("x", ("hateful", "benign", "odd"))], model="mod")
-
     with pytest.raises(SpecError, match="two labels"):
         ModerationModel("mod", ModerationSpec(model="mod"), questions, {})

@@ -288,6 +288,5 @@ def test_choices_none_of_which_is_reported_are_unparsed_and_tokens_named(stub: S
 @pytest.mark.parametrize("choice", [" He wants tea", "not so", " ", ""])
 def test_choices_of_more_tokens_are_unsupported_unsent(stub: StubServer, choice: str) -> None:
     [response] = model(stub, "top_logprobs").answer([listing(" 1", choice)])
-
     assert failure_of(response)[0] == Reason.UNSUPPORTED
     assert stub.stats()["requests"] == 0
