@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.published import Recomputation, Values, answers, datasets, ishate
-from harness.analysis.published.printed import RULES
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.specs.data import COUNTED, DERIVED, NOBODY, CellSpec, GoldenSpec, half_unit
+from harness.stats.figures import RULES
 
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""
@@ -42,7 +42,7 @@ def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> DataFrame:
     for paper, spec in papers.items():
         names = dict.fromkeys(cell.recompute for cell in spec.all_cells if cell.recompute != NOBODY)
         results = {name: _of_files(name, locate) for name in names}
-        figures = {cell.cell: (float(cell.published),) for cell in spec.all_cells} | spec.inputs
+        figures = spec.figures
         for cell in spec.all_cells:
             result = results.get(cell.recompute, ({}, TARGET, cell.reason))
             cells.append({"paper": paper, **_cell(cell, result, figures)})
@@ -65,22 +65,32 @@ def _of_files(name: str, locate: Locate) -> _Result:
         return {}, DIFFERS, str(error)
 
 
-def by_rule(cell: CellSpec, figures: Figures) -> float | None:
-    """What the rule of a cell makes of figures; SpecError for a name that none has."""
+def by_rule(cell: CellSpec, figures: Figures, here: Figures | None = None) -> float | None:
+    """What the rule of a cell makes of figures, or of those that are `here`, if all it takes are.
+
+    SpecError for a name that no figure has.
+    """
     if cell.rule not in RULES:
         raise SpecError(f"no rule {cell.rule!r}{did_you_mean(str(cell.rule), list(RULES))}")
-    return RULES[cell.rule](*(_numbers(name, figures) for name in cell.of))
+    names, given = [_names(one, figures) for one in cell.of], figures if here is None else here
+    if any(name not in given for own in names for name in own):
+        return None
+    signs = [-1.0 if one.startswith("-") else 1.0 for one in cell.of]
+    return RULES[cell.rule](
+        *(
+            [sign * n for one in own for n in given[one]]
+            for sign, own in zip(signs, names, strict=True)
+        )
+    )
 
 
-def _numbers(name: str, figures: Figures) -> Sequence[float]:
-    if name.startswith("-"):
-        return [-one for one in _numbers(name[1:], figures)]
-    if name in figures:
-        return figures[name]
-    fitting = [numbers for other, numbers in figures.items() if fnmatchcase(other, name)]
-    if not fitting:
+def _names(pattern: str, figures: Figures) -> list[str]:
+    """The figures of a name, or those that fit a pattern."""
+    name = pattern.removeprefix("-")
+    found = [name] if name in figures else [one for one in figures if fnmatchcase(one, name)]
+    if not found:
         raise SpecError(f"no cell or input {name!r}{did_you_mean(name, list(figures))}")
-    return [number for numbers in fitting for number in numbers]
+    return found
 
 
 def _cell(spec: CellSpec, result: _Result, figures: Figures) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from harness.present.document import FORMS
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, PageServer, write_page
 from harness.present.screen import PAGE, say, show_json, show_rows, warn
+from harness.registry import Registry
+from harness.specs.data import GoldenSpec
 from harness.specs.layouts import LayoutSpec
 from harness.storage.find_runs import NoSuchRun, find_runs, run_folders, shown_runs
 
@@ -44,6 +46,11 @@ class TableChoice:
     data: list[Path] | None = option(
         "Folder of data; or files to read in place of the layout's. May be repeated.", None
     )
+    is_printed: bool = option(
+        "Print what the layout's paper prints, what is here, and the difference.",
+        False,
+        flags="--printed",
+    )
     out: Path | None = output("File to write: .tex, .md, .csv or .html.", *FORMS, default=None)
 
 
@@ -61,6 +68,7 @@ def table(
       harness table intent-phenomena -o phenomena.tex
     """
     from harness.analysis.tables.build import TableInput, build
+    from harness.analysis.tables.printed import with_printed
     from harness.present.document import screen_cells, to_json, write
 
     registry, names = options.registry(home), choice.names or []
@@ -79,6 +87,8 @@ def table(
     folder = options.data_folder(next(iter(folders), None))
     given = TableInput(runs or run_folders(results), choice.ratings, files, folder)
     tables = build(_adapted(choice, found), given)
+    if choice.is_printed:
+        tables = with_printed(_papers(registry), "".join(layouts), tables)
     if is_json:
         show_json([to_json(one) for one in tables])
     elif choice.out is None:
@@ -88,6 +98,10 @@ def table(
     else:
         write(tables, choice.out)
         say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
+
+
+def _papers(registry: Registry) -> list[GoldenSpec]:
+    return [registry.load("configs/golden", name) for name in registry.names("configs/golden")]
 
 
 def _adapted(choice: TableChoice, found: LayoutSpec | None) -> LayoutSpec:

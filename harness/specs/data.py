@@ -280,10 +280,14 @@ COUNTED, DERIVED = "counted", "derived"
 Printed = int | Annotated[str, Meta(pattern=r"^[+-]?[0-9]*\.[0-9]+$")]
 
 
+def decimals(printed: Printed) -> int:
+    """The number of digits after the point."""
+    return len(printed.partition(".")[2]) if isinstance(printed, str) else 0
+
+
 def half_unit(printed: Printed) -> float:
     """Half a unit of the last printed digit: the largest rounding error."""
-    decimals = len(printed.partition(".")[2]) if isinstance(printed, str) else 0
-    return 0.5 * 10.0**-decimals
+    return 0.5 * 10.0 ** -decimals(printed)
 
 
 class Way(Spec, frozen=True, kw_only=True):
@@ -293,6 +297,9 @@ class Way(Spec, frozen=True, kw_only=True):
     other cells, or of inputs: `of` has their names, where `*` is any text and a `-` in front
     subtracts. With both, the rule serves where the files are not at hand. `known_difference` says
     why the recomputed value is `found` and not the published one.
+
+    A run's number is what the `layout` has under the names of `here` (patterns; the file's `names`
+    stand for printed ones), times what makes it one of the paper's unit.
     """
 
     recompute: str = NOBODY
@@ -303,6 +310,9 @@ class Way(Spec, frozen=True, kw_only=True):
     reason: str | None = None
     known_difference: str | None = None
     found: Printed | None = None
+    layout: str | None = None
+    here: dict[str, str] = field(default_factory=dict)
+    times: float = 1.0
 
 
 class CellSpec(Way, frozen=True, kw_only=True):
@@ -349,18 +359,18 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
         if odd := {name: count for name, count in counts.items() if count != len(self.rows)}:
             raise ValueError(f"{len(self.rows)} rows, and other numbers of values: {odd}")
 
-    @property
-    def cells(self) -> tuple[CellSpec, ...]:
-        """Every cell of the table, column by column; one without a way has no reason."""
+    def cells(self, names: dict[str, str]) -> tuple[CellSpec, ...]:
+        """Every cell, column by column; `names` are words of `here` for printed ones."""
         return tuple(
-            self._cell({"row": row, "column": name, "part": self.part}, value)
+            self._cell({"row": row, "column": name, "part": self.part}, value, names)
             for name, values in self.columns.items()
             for row, value in zip(self.rows, values, strict=True)
         )
 
-    def _cell(self, words: dict[str, str], published: Printed) -> CellSpec:
+    def _cell(self, words: dict[str, str], published: Printed, names: dict[str, str]) -> CellSpec:
         fitting = (way for name, way in self.ways.items() if fnmatchcase(words["column"], name))
         way = next(fitting, Way())
+        named = {name: names.get(word, word) for name, word in words.items()}
         keys = {name: re.sub(r"\W+", "_", word.lower()) for name, word in words.items()}
         given = {name: getattr(way, name) for name in way.__struct_fields__}
         return CellSpec(
@@ -372,6 +382,7 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
                 "recompute": filled(way.recompute, keys),
                 "value": way.value and filled(way.value, keys),
                 "of": tuple(filled(one, words) for one in way.of),
+                "here": {name: filled(one, named) for name, one in way.here.items()},
             }
         )
 
@@ -392,6 +403,7 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
     printed: tuple[PrintedTable, ...] = ()
     unlisted: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         counts = Counter(cell.cell for cell in self.all_cells)
@@ -401,4 +413,10 @@ class GoldenSpec(Spec, frozen=True, kw_only=True):
     @property
     def all_cells(self) -> tuple[CellSpec, ...]:
         """The cells of the printed tables, then the others."""
-        return (*(cell for table in self.printed for cell in table.cells), *self.cells)
+        printed = (cell for table in self.printed for cell in table.cells(self.names))
+        return (*printed, *self.cells)
+
+    @property
+    def figures(self) -> dict[str, tuple[float, ...]]:
+        """The published number of each cell, and the numbers of each input, by name."""
+        return {one.cell: (float(one.published),) for one in self.all_cells} | self.inputs

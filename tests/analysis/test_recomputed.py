@@ -15,9 +15,10 @@ from support.released_layouts import (
     write_stories,
 )
 
-from harness.analysis.published import answers, datasets, ishate, printed
+from harness.analysis.published import answers, datasets, ishate
 from harness.errors import DataError
 from harness.stats.agreement import alpha
+from harness.stats.figures import RULES
 
 ANSWERS = [("Yes", "YYYYY"), ("No", "YYYYY"), ("No", "NNNNY"), ("Yes", "YYNNN")]
 TRAIN = [
@@ -67,7 +68,7 @@ def test_dialogues_are_counted(tmp_path: Path) -> None:
 def test_published_numbers_become_others_by_rules(
     rule: str, of: list[list[float]], value: float
 ) -> None:
-    assert printed.RULES[rule](*of) == pytest.approx(value)
+    assert RULES[rule](*of) == pytest.approx(value)
 
 
 def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) -> None:

@@ -61,6 +61,27 @@ def test_a_layout_of_ones_own_is_read_by_path(results: Path, tmp_path: Path, cap
     assert "My words." in out
 
 
+def test_a_paper_s_numbers_and_those_here_are_printed_side_by_side(
+    results: Path, tmp_path: Path, capsys: Lines
+) -> None:
+    cell = 'table: T, cell: A, published: "70.0", reason: r, layout: mine, times: 100'
+    for kind, text in (
+        ("layouts/mine", OWN),
+        (
+            "golden/doe",
+            f"paper: Doe\nabout: .\ncells: [{{{cell}, here: {{group: all, model: ant}}}}]",
+        ),
+    ):
+        (tmp_path / f"configs/{kind}.yaml").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"configs/{kind}.yaml").write_text(text)
+
+    line = ["table", "mine", "--printed", "--where", "judge=near", "--home", str(tmp_path)]
+    assert main([*line, "--results", str(results)]) == 0
+    out = capsys.readouterr().out
+    assert "number  of   paper  here               difference" in out
+    assert "A       ant   70.0  75.0 [30.1, 95.4]         5.0" in out
+
+
 def test_one_run_alone_and_what_a_cell_shows(results: Path, capsys: Lines) -> None:
     assert main(["table", "bee-base", "--cell", "value,n", "--results", str(results)]) == 0
 
@@ -100,6 +121,15 @@ def test_the_ending_of_the_file_says_its_form(results: Path, ending: str, words:
 def test_mistakes_have_a_remedy(results: Path, line: list[str], words: str, capsys: Lines) -> None:
     assert main(["table", *line, "--results", str(results)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_printed_numbers_have_the_names_of_their_layouts() -> None:
+    for paper in SHIPPED.names("configs/golden"):
+        for cell in SHIPPED.load("configs/golden", paper).all_cells:
+            if cell.layout:
+                layout = SHIPPED.load("configs/layouts", cell.layout)
+                assert {*cell.here} <= {*layout.axes, *layout.where, "split"}, cell.cell
+                assert "{" not in "".join(cell.here.values())
 
 
 def test_every_shipped_layout_is_listed_and_read(capsys: Lines) -> None:

@@ -135,7 +135,8 @@ class PaperTable:
 
     `rows` are the names at the left, `blocks` the block of each row: a rule is before a new one.
     `cells` has a row for each cell, row by row: `row` and `column`, counted from 0, and SHOWN.
-    `signatures` are the full recipes of its scores, `shared` says what all its numbers are of.
+    `signatures` are the full recipes of its scores, `shared` says what all its numbers are of,
+    `facts` are what it was made of.
     """
 
     title: str
@@ -148,6 +149,7 @@ class PaperTable:
     notes: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
     shared: str = ""
+    facts: DataFrame | None = None
 
     @property
     def caption(self) -> str:
@@ -202,7 +204,7 @@ def _tables(
         for joined in (single, *more):
             is_fit = pandas.Series(True, joined.index)
             for name in named if joined is not single else {*named} - {"judge", "metric"}:
-                is_fit &= _dim(joined, name).isna() | (_dim(joined, name) == named[name])
+                is_fit &= dim(joined, name).isna() | (dim(joined, name) == named[name])
             own.append(joined[is_fit])
             is_left &= ~is_fit if joined is single else True
         found = pandas.concat([one for one in own if len(one)], ignore_index=True)
@@ -210,7 +212,8 @@ def _tables(
     return made + (_tables(single[is_left], layout, more, ranks) if is_left.any() else [])
 
 
-def _dim(facts: DataFrame, name: str) -> "Series[Any]":
+def dim(facts: DataFrame, name: str) -> "Series[Any]":
+    """The names of facts under one name, None without one."""
     known = ("dim", name) in facts
     return facts["dim", name] if known else pandas.Series(None, facts.index, dtype=object)
 
@@ -219,17 +222,17 @@ def _keys(facts: DataFrame, names: Sequence[str]) -> list[Key]:
     """The names of each fact, empty where it has none."""
     if not names:
         return [()] * len(facts)
-    return list(zip(*(_dim(facts, name).fillna("") for name in names), strict=True))
+    return list(zip(*(dim(facts, name).fillna("") for name in names), strict=True))
 
 
 def _of_models(extra: DataFrame, dims: DataFrame, layout: TableLayout) -> DataFrame:
     """Further facts of models that the table has, and statistics of their tasks and judges."""
     known = {*zip(dims["task"], dims["model"], strict=True)}
     pairs = pandas.Series(_keys(extra, ("task", "model")), extra.index)
-    kept = _dim(extra, "task").isin(dims["task"].unique())
+    kept = dim(extra, "task").isin(dims["task"].unique())
     kept &= (extra["cell", "block"] > 1) | pairs.isin(known)
     for name in {"task", "variant", "level", "judge"} & {*layout.where}:
-        own = _dim(extra, name)
+        own = dim(extra, name)
         kept &= own.isna() | own.fillna("").map(lambda v, at=name: matches(v, layout.where[at]))
     return extra[kept]
 
@@ -303,7 +306,7 @@ def _table(
         row=[*map(rows.index, keys)],
         column=[*map(columns.index, across)],
         row_block=[blocks[key] for key in keys],
-        signature=_dim(facts, "signature"),
+        signature=dim(facts, "signature"),
     )
     cells = _grid(
         _ranked(placed, facts, layout, ranks), [blocks[row] for row in rows], len(columns)
@@ -322,8 +325,9 @@ def _table(
         cells=cells[["row", "column", *SHOWN]],
         style=layout.cell,
         notes=tuple(notes_of(layout, facts["dim"], placed, cells, words)),
-        signatures=tuple(sorted(_dim(scores, "signature").unique())),
+        signatures=tuple(sorted(dim(scores, "signature").unique())),
         shared=_shared(scores, layout, named),
+        facts=facts,
     )
 
 
@@ -365,7 +369,7 @@ def _shared(scores: DataFrame, layout: TableLayout, named: Mapping[str, str]) ->
     """The metric, task, judge and data of all scores, as far as no heading has them."""
     parts = {}
     for name, before in {"metric": "", "task": "on ", "judge": "by ", "data": "data: "}.items():
-        values = [*dict.fromkeys(value for value in _dim(scores, name) if value)]
+        values = [*dict.fromkeys(value for value in dim(scores, name) if value)]
         if values and name not in (*layout.axes, *named):
             words = ", ".join(dict.fromkeys(layout.names.get(one, one) for one in values))
             parts[name] = before + words.replace("_", " " if name == "metric" else "_")
