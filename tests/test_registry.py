@@ -14,19 +14,16 @@ from harness.errors import ModelError, SpecError
 from harness.models.client.cached import Price
 from harness.models.encoders.llm2vec import Llm2Vec
 from harness.registry import Registry, Section, shipped_home
-from harness.specs.implicitness import (
-    CharNgramsSpec,
-    Llm2VecSpec,
-    LocalEncoderSpec,
-    MiniLMSpec,
-    SentenceTransformerSpec,
-)
+from harness.specs import implicitness
+from harness.specs.implicitness import LocalEncoderSpec, MiniLMSpec, SentenceTransformerSpec
 from harness.specs.judges import asked_model
 from harness.specs.models import Backend, OpenAISpec, TransformersSpec
 
 SHIPPED = Registry((shipped_home(),), {}, Path("cache"))
 SECTIONS: tuple[Section, ...] = ("tasks", "configs/models", "configs/judges", "configs/data")
-LLAMA = Llm2VecSpec(base="b", adapters=("x", "y"), revision="r", instruction="Say:", max_length=9)
+LLAMA = implicitness.Llm2VecSpec(
+    base="b", adapters=("x", "y"), revision="r", instruction="Say:", max_length=9
+)
 
 
 def shipped(section: Section) -> list[str]:
@@ -66,7 +63,7 @@ def test_a_shipped_judge_is_well_formed_and_asks_a_model_that_ships(name: str) -
     ("first", "then", "is_one"),
     [
         (MiniLMSpec(), MiniLMSpec(), True),
-        (MiniLMSpec(), CharNgramsSpec(), False),
+        (MiniLMSpec(), implicitness.CharNgramsSpec(), False),
         (SentenceTransformerSpec(model="a"), SentenceTransformerSpec(model="a"), True),
         (SentenceTransformerSpec(model="a"), SentenceTransformerSpec(model="b"), False),
         (LLAMA, LLAMA, True),

@@ -9,20 +9,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 from scipy import stats
+from support import paired_runs
 from support.each import each
-from support.paired_runs import (
-    GOLD,
-    NEAR,
-    THOUGHT,
-    between,
-    choice_task,
-    chosen,
-    on_disk,
-    sample,
-    stored,
-    within,
-    words_task,
-)
+from support.paired_runs import GOLD, NEAR, between, chosen, sample, stored, within, words_task
 from support.run_tables import score_rows
 
 from harness.analysis.compare import compare, comparison_name
@@ -151,7 +140,7 @@ def guesses(count: int, *, options: int, seed: int) -> list[Row]:
     known, acted = (draw.random(count) < 1 / options), draw.random(count) < 0.5
     letters = ["".join("01"[int(one)] for one in line) for line in (known, acted)]
     know = stored(
-        choice_task(),
+        paired_runs.choice_task(),
         {(f"order{n}", "logprob", "gold"): letters[0] for n in range(2)},
         judges=(GOLD,),
         samples=samples,
@@ -216,7 +205,10 @@ def test_nothing_read_by_both_is_missing_and_not_zero() -> None:
 
 def relations(intentions: str, responses: str) -> dict[str, Row]:
     rows = within_rows(
-        gaps=False, judges=(NEAR, THOUGHT), cot0__near_thought=intentions, cot0=responses
+        gaps=False,
+        judges=(NEAR, paired_runs.THOUGHT),
+        cot0__near_thought=intentions,
+        cot0=responses,
     )
     return {row.statistic: row for row in rows if row.group == "all"}
 
@@ -274,7 +266,7 @@ def perturbed(before: str, adverbs: str, eda: str = "", judge: JudgeEntry = NEAR
 
 def flips(found: StoredRun) -> dict[str, Row]:
     with TemporaryDirectory() as folder:
-        rates = flip_rates(on_disk(Path(folder), found), found.file.judges)
+        rates = flip_rates(paired_runs.on_disk(Path(folder), found), found.file.judges)
     return {row.perturbation: row for row in records(rates)}
 
 

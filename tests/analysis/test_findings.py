@@ -5,15 +5,10 @@ from collections.abc import Mapping
 import pandas
 import pytest
 
+from harness.analysis import findings as sentences
 from harness.analysis.agreement import COLUMNS as AGREED
 from harness.analysis.compare import COLUMNS
-from harness.analysis.findings import (
-    by_judge,
-    comparison_findings,
-    judge_finding,
-    pairs_finding,
-    raters_finding,
-)
+from harness.analysis.findings import by_judge, judge_finding, pairs_finding, raters_finding
 from harness.stats.clustered import detectable_difference
 from harness.storage.frames import Row, records
 
@@ -27,7 +22,7 @@ ROW = {
 
 
 def findings(*rows: Mapping[str, object]) -> list[str]:
-    return comparison_findings(pandas.DataFrame(rows, columns=[*COLUMNS]))
+    return sentences.comparison_findings(pandas.DataFrame(rows, columns=[*COLUMNS]))
 
 
 def finding(**changes: object) -> str:

@@ -5,26 +5,15 @@ from math import isnan
 
 import pytest
 from msgspec import structs
-from support.paired_runs import (
-    GOLD,
-    NEAR,
-    SMALL,
-    THOUGHT,
-    Readings,
-    between,
-    chosen,
-    sample,
-    stored,
-    within,
-    words_task,
-)
+from support import paired_runs
+from support.paired_runs import NEAR, SMALL, between, chosen, sample, stored, within, words_task
 
 from harness.analysis.pairings import Pairing, Pairings
 from harness.core import Sample
 from harness.errors import HarnessError, StoreError
 from harness.storage.runs import ModelEntry, StoredRun
 
-LEVELS: Readings = {
+LEVELS: paired_runs.Readings = {
     (level, decoding, "near"): "10"
     for level in ("base", "cot0", "cot5")
     for decoding in ("T0.3", "T0.5")
@@ -186,17 +175,19 @@ def test_gaps_are_those_of_the_task_for_which_there_are_variants() -> None:
 
 def test_intentions_stand_beside_responses_or_for_the_act() -> None:
     levels = {("cot0", "T0.3", "near"): "10", ("cot0", "T0.3", "near-thought"): "01"}
-    run = stored(words_task(gaps={}), levels, judges=(NEAR, THOUGHT))
+    run = stored(words_task(gaps={}), levels, judges=(NEAR, paired_runs.THOUGHT))
     [pairing] = within(run)[0]
     assert (pairing.name, pairing.first.judge, pairing.second.judge) == (
         "intention_and_response",
-        THOUGHT,
+        paired_runs.THOUGHT,
         NEAR,
     )
     assert readings(pairing) == [("s000", 0.0, 1.0), ("s001", 1.0, 0.0)]
 
     found = between(CHOICES, run, (None, "near-thought"))[0]
-    assert [(part.name, part.first.judge) for part in found] == [("know_versus_act", GOLD)]
+    assert [(part.name, part.first.judge) for part in found] == [
+        ("know_versus_act", paired_runs.GOLD)
+    ]
     assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
 

@@ -4,19 +4,9 @@ from dataclasses import replace
 from math import isnan
 
 import pytest
+from support import paired_runs
 from support.each import each
-from support.paired_runs import (
-    GOLD,
-    NEAR,
-    SMALL,
-    THOUGHT,
-    between,
-    chosen,
-    stored,
-    views,
-    within,
-    words_task,
-)
+from support.paired_runs import GOLD, NEAR, THOUGHT, between, chosen, stored, views, words_task
 from support.run_tables import score_rows
 
 from harness.analysis.pairings import Pairings, RunView, judge_named, response_judges
@@ -126,7 +116,7 @@ ALL = (ASKED, ASKED_THOUGHT, FAR, NEAR, THOUGHT, ONCE, RATED)
 OTHER = ModelEntry("other", "scripted", "o@1", "r2")
 
 
-def read_by(*judges: JudgeEntry, model: ModelEntry = SMALL) -> StoredRun:
+def read_by(*judges: JudgeEntry, model: ModelEntry = paired_runs.SMALL) -> StoredRun:
     """A run whose only answer some judges have read."""
     readings = {("base", "T0.3", judge.name): "1" for judge in judges}
     task = words_task(gaps={})
@@ -160,7 +150,7 @@ def test_response_judges_are_the_tasks_own_first() -> None:
 def test_an_intention_judge_goes_with_the_response_judge_most_like_it(
     judge: JudgeEntry, others: tuple[JudgeEntry, ...], expected: str
 ) -> None:
-    assert paired(within(read_by(judge, *others))) == [(judge.name, expected)]
+    assert paired(paired_runs.within(read_by(judge, *others))) == [(judge.name, expected)]
 
 
 def test_a_judge_that_has_not_read_a_run_is_named_with_the_command() -> None:

@@ -4,21 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.rated_runs import (
-    ANN,
-    BOB,
-    FAR,
-    MODELS,
-    NEAR,
-    SAMPLES,
-    Rating,
-    group_runs,
-    judged,
-    panels_of,
-    ratings,
-    run,
-    runs,
-)
+from support import rated_runs
+from support.rated_runs import ANN, FAR, MODELS, NEAR, Rating, panels_of, ratings, run, runs
 
 from harness.analysis.panels import AgreementQuery, Panel, unmatched_ratings
 from harness.core import Sample
@@ -35,11 +22,15 @@ def only(found: list[Panel]) -> Panel:
 
 
 def test_cells_are_samples_by_models_and_none_is_zero() -> None:
-    panel = only(panels_of(runs(near=NEAR), ratings(ann=ANN, bob=BOB), BASE))
-    assert (panel.documents, panel.systems, panel.raters) == (SAMPLES, MODELS, ("ann", "bob"))
+    panel = only(panels_of(runs(near=NEAR), ratings(ann=ANN, bob=rated_runs.BOB), BASE))
+    assert (panel.documents, panel.systems, panel.raters) == (
+        rated_runs.SAMPLES,
+        MODELS,
+        ("ann", "bob"),
+    )
     assert panel.clusters == ("c0", "c0", "c1", "c1")
     assert np.array_equal(panel.judges[0].values, NEAR)
-    assert np.array_equal(panel.ratings, np.stack([ANN, BOB], axis=2))
+    assert np.array_equal(panel.ratings, np.stack([ANN, rated_runs.BOB], axis=2))
 
     near = [[None, *NEAR[0][1:]], *NEAR[1:]]
     ann = [[*ANN[0][:2], None], *ANN[1:]]
@@ -96,15 +87,19 @@ def test_a_scale_goes_with_the_variant_it_names_or_with_every_one_chosen() -> No
 
 
 def test_where_systems_are_groups_each_runs_model_is_a_judge() -> None:
-    made = [Rating("toy", f"{d}-{s}", "", "ann", 1.0, "base") for d in SAMPLES for s in MODELS]
+    made = [
+        Rating("toy", f"{d}-{s}", "", "ann", 1.0, "base")
+        for d in rated_runs.SAMPLES
+        for s in MODELS
+    ]
 
-    panel = only(panels_of(group_runs(one=NEAR, two=FAR), made, AgreementQuery()))
+    panel = only(panels_of(rated_runs.group_runs(one=NEAR, two=FAR), made, AgreementQuery()))
 
     assert [(judge.judge, judge.model) for judge in panel.judges] == [
         ("stated", "one"),
         ("stated", "two"),
     ]
-    assert (panel.documents, panel.systems) == (SAMPLES, MODELS)
+    assert (panel.documents, panel.systems) == (rated_runs.SAMPLES, MODELS)
     assert np.array_equal(panel.judges[1].values, FAR)
 
 
@@ -133,7 +128,7 @@ def test_runs_of_two_recipes_are_kept_apart(
 
 def test_a_judge_of_two_recipes_or_snapshots_is_two_judges() -> None:
     first, *others = runs(near=NEAR)
-    rows = [replace(row, verdicts={"near": judged(1.0, "snap-2")}) for row in first.rows]
+    rows = [replace(row, verdicts={"near": rated_runs.judged(1.0, "snap-2")}) for row in first.rows]
 
     panel = only(panels_of([StoredRun(first.file, rows), *others], ratings(ann=ANN), BASE))
 
@@ -186,7 +181,7 @@ def test_ratings_of_nothing_that_was_run_are_counted(caplog: pytest.LogCaptureFi
 
 
 def test_a_document_may_be_a_cluster_of_samples() -> None:
-    [made] = group_runs(one=NEAR)
+    [made] = rated_runs.group_runs(one=NEAR)
     rows = [
         replace(row, sample=Sample(row.sample.id, {}, group="g", cluster="c")) for row in made.rows
     ]

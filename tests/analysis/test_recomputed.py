@@ -4,16 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from support import released_layouts
 from support.each import each
-from support.released_layouts import (
-    write_csv,
-    write_dialogues,
-    write_json,
-    write_people,
-    write_rounds,
-    write_split,
-    write_stories,
-)
+from support.released_layouts import write_csv, write_json, write_people, write_rounds, write_split
 
 from harness.analysis.published import answers, datasets, ishate
 from harness.errors import DataError
@@ -32,7 +25,7 @@ def by_name(found: Mapping[str, float | None], names: str) -> list[float | None]
 
 
 def test_dialogues_are_counted(tmp_path: Path) -> None:
-    write_dialogues(tmp_path)
+    released_layouts.write_dialogues(tmp_path)
 
     found = datasets.emphasized_talk(tmp_path)
     assert by_name(found, "contexts items implications minimal_pairs ambiguous") == [3, 3, 6, 1, 1]
@@ -72,7 +65,7 @@ def test_published_numbers_become_others_by_rules(
 
 
 def test_quotation_marks_are_counted_and_their_guesser_scored(tmp_path: Path) -> None:
-    write_stories(
+    released_layouts.write_stories(
         tmp_path,
         [
             ("irony", '"Yes, take it."', "No."),

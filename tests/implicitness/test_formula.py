@@ -5,21 +5,14 @@ import pytest
 from support.each import each
 from support.impscore_heads import plain_distance, plain_implicitness, random_maps
 
-from harness.implicitness.formula import (
-    FORMS,
-    PUBLISHED,
-    Maps,
-    Matrix,
-    distance,
-    features,
-    implicitness,
-)
+from harness.implicitness import formula
+from harness.implicitness.formula import FORMS, PUBLISHED, Maps, distance, features, implicitness
 from harness.specs.implicitness import Form
 
 ROWS = np.random.default_rng(7).standard_normal((5, 12)).astype(np.float32)
 
 
-def torch_maps(maps: Maps[Matrix]) -> "Maps[torch.Tensor]":  # type: ignore[name-defined]  # noqa: F821 - imported where it is needed
+def torch_maps(maps: Maps[formula.Matrix]) -> "Maps[torch.Tensor]":  # type: ignore[name-defined]  # noqa: F821 - imported where it is needed
     import torch
 
     given = (maps.semantic, maps.pragmatic, maps.transfer, maps.transfer_semantic)

@@ -6,17 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import convert, structs
+from support import tiny_mpnet
 from support.each import rest_slow
 from support.impscore_heads import plain_distance, plain_implicitness, random_maps
 from support.packages import needs
-from support.tiny_mpnet import (
-    MOST_TOKENS,
-    WIDTH,
-    Released,
-    mean_vectors,
-    write_mpnet,
-    write_released,
-)
+from support.tiny_mpnet import MOST_TOKENS, WIDTH, Released, write_mpnet, write_released
 
 from harness.errors import HarnessError, ModelError
 from harness.implicitness.formula import FORMS, PUBLISHED
@@ -52,7 +46,7 @@ def scores(scorer: Scorer, texts: list[str] = TEXTS) -> list[float | None]:
 
 def expected(folder: Path, form: Form = PUBLISHED) -> list[float]:
     """The scores by plain numpy of unit-length means by transformers alone."""
-    rows = mean_vectors(folder, TEXTS).double().numpy()
+    rows = tiny_mpnet.mean_vectors(folder, TEXTS).double().numpy()
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     maps = random_maps(WIDTH, form=form)
     return [plain_implicitness(row, maps, form) for row in unit]
@@ -72,7 +66,7 @@ def test_every_form_equals_plain_numpy(
 
     distances = scorer.distances([(TEXTS[0], TEXTS[1])])
 
-    rows = mean_vectors(tuned, TEXTS).double().numpy()
+    rows = tiny_mpnet.mean_vectors(tuned, TEXTS).double().numpy()
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     assert scores(scorer) == pytest.approx(expected(tuned, form), rel=1e-6, abs=1e-6)
     assert distances[0].value == pytest.approx(

@@ -9,20 +9,13 @@ from support.packages import needs
 from support.training_pairs import invented
 
 from harness.errors import DataError
+from harness.implicitness import train
 from harness.implicitness.formula import FORMS
 from harness.implicitness.losses import embed, examples
 from harness.implicitness.pairs import TrainingPair
 from harness.implicitness.scorer import Head
 from harness.implicitness.splits import data_digest, split
-from harness.implicitness.train import (
-    METRICS,
-    SWEPT,
-    ablation,
-    head_metrics,
-    make_head,
-    trials,
-    word_presence,
-)
+from harness.implicitness.train import METRICS, SWEPT, ablation, head_metrics, make_head, trials
 from harness.models.encoders.encoders import CharNgrams
 from harness.present.figures.scores import margins
 from harness.specs.implicitness import CharNgramsSpec, RecipeSpec, SettingsSpec
@@ -111,7 +104,7 @@ def test_word_presence_adds_up_the_weight_of_each_word() -> None:
         TrainingPair(implicit="one hopes", explicit="one demands"),
     ]
 
-    score = word_presence(known)
+    score = train.word_presence(known)
 
     assert score("one") == pytest.approx(np.log(3 / 2))
     assert score("Wonders, one!") == pytest.approx(np.log(2 / 1) + np.log(3 / 2))

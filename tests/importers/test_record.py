@@ -10,15 +10,8 @@ from support.each import each
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
 from harness.errors import DataError
-from harness.importers.record import (
-    LEAST,
-    ImportedRecord,
-    SampleLookup,
-    distinct_sources,
-    matches,
-    scores_of_logprobs,
-    scores_of_probabilities,
-)
+from harness.importers import record
+from harness.importers.record import LEAST, ImportedRecord, SampleLookup, matches
 from harness.registry import Registry
 
 ONE, TWO = Sample("one", {}), Sample("two", {})
@@ -70,7 +63,7 @@ def test_what_is_no_text_of_a_column_is_an_error(column: str, fact: str) -> None
 def test_prompts_that_several_share_are_separated(
     found: list[list[tuple[str, Sample]]], expected: list[str]
 ) -> None:
-    chosen = distinct_sources(found)
+    chosen = record.distinct_sources(found)
     assert [f"{variant} {sample.id}" for variant, sample in chosen] == expected
 
 
@@ -100,21 +93,24 @@ def test_a_sample_and_the_prompt_of_another_do_not_go_together(posed: SampleLook
 
 
 def test_a_probability_printed_as_0_is_the_least_there_is() -> None:
-    score = scores_of_probabilities([0.0, 1.0], ("1", "2"))[0]
+    score = record.scores_of_probabilities([0.0, 1.0], ("1", "2"))[0]
     assert score.logprob == LEAST == pytest.approx(-744.44)
 
 
 @each("values", [[1.2, 0.0], [-0.1, 0.5], [nan, 0.5], [0.6, 0.6], [inf, 0], [0, 0]])
 def test_what_are_no_probabilities_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"is no probability|add up to|choice is 0"):
-        scores_of_probabilities(values, ("1", "2"))
+        record.scores_of_probabilities(values, ("1", "2"))
 
 
 def test_an_impossible_choice_has_the_least_log_probability() -> None:
-    assert [part.logprob for part in scores_of_logprobs([-inf, -1.5], ("a", "b"))] == [LEAST, -1.5]
+    assert [part.logprob for part in record.scores_of_logprobs([-inf, -1.5], ("a", "b"))] == [
+        LEAST,
+        -1.5,
+    ]
 
 
 @pytest.mark.parametrize("value", [0.3, nan, inf])
 def test_a_positive_number_is_no_log_probability(value: float) -> None:
     with pytest.raises(ValueError, match="no log-probability in nats"):
-        scores_of_logprobs([value, -1.0], ("a", "b"))
+        record.scores_of_logprobs([value, -1.0], ("a", "b"))

@@ -14,16 +14,8 @@ from support.each import each
 
 from harness.core import Sample
 from harness.errors import SpecError
-from harness.pipeline.plan import (
-    Plan,
-    PlannedResponse,
-    check_templates,
-    decoding_label,
-    request,
-    subsample,
-    template_values,
-    variant_digest,
-)
+from harness.pipeline import plan as plans
+from harness.pipeline.plan import Plan, check_templates, request, subsample, variant_digest
 from harness.specs.tasks import ChoiceSpec, DecodingSpec, StepSpec, TaskSpec, VariantSpec
 from harness.text.prompts import Prompts
 
@@ -104,7 +96,7 @@ def test_without_a_limit_that_binds_all_are_taken(limit: int | None) -> None:
     assert ids(subsample(grouped(6, 3), limit, seed=0)) == [sample.id for sample in grouped(6, 3)]
 
 
-def drawn(plan: Plan, cell: PlannedResponse, step: StepSpec = STEP) -> int | None:
+def drawn(plan: Plan, cell: plans.PlannedResponse, step: StepSpec = STEP) -> int | None:
     return request(plan, cell, step=step, earlier={}).decoding.seed
 
 
@@ -149,7 +141,9 @@ def test_cells_stand_in_the_order_of_variant_decoding_and_sample(tmp_path: Path)
     plan = warm(tmp_path, "tea", "rain")
     both = replace(plan, run=replace(plan.run, variants=("plain", "think")))
 
-    places = [(c.variant, decoding_label(both.task, c.decoding), c.sample.id) for c in both.cells]
+    places = [
+        (c.variant, plans.decoding_label(both.task, c.decoding), c.sample.id) for c in both.cells
+    ]
 
     labels = [("plain", "T0.3"), ("plain", "T0.5"), ("think", "T0.3"), ("think", "T0.5")]
     assert places == [(*label, sample) for label in labels for sample in ("s1", "s2")]
@@ -195,7 +189,7 @@ def revealing(*names: str, template: str = "toy/plain") -> TaskSpec:
 
 def test_a_step_may_show_fields_and_what_its_variant_reveals(tmp_path: Path) -> None:
     plan = sketches.plan(tmp_path, "tea", spec=revealing("good"))
-    assert template_values(plan, plan.cells[0], step=STEP) == {"topic": "tea", "good": "kind"}
+    assert plans.template_values(plan, plan.cells[0], step=STEP) == {"topic": "tea", "good": "kind"}
 
 
 @pytest.mark.parametrize("references", [{}, {"good": ()}])
@@ -207,7 +201,7 @@ def test_a_reference_to_reveal_that_is_missing_is_named(
 
     error = "variant plain reveals 'good', which sample s1 does not have"
     with pytest.raises(SpecError, match=error):
-        template_values(plan, cell, step=STEP)
+        plans.template_values(plan, cell, step=STEP)
 
 
 def test_a_template_may_not_ask_for_what_is_not_revealed(tmp_path: Path) -> None:

@@ -15,18 +15,8 @@ from harness.errors import SpecError
 from harness.models.client.cached import CachedClient
 from harness.models.scripted import ScriptedModel
 from harness.parts import Reason
-from harness.pipeline.transforms import (
-    BY,
-    FROM,
-    KEEPS,
-    ORIGINAL,
-    PerturbationPlan,
-    build,
-    field_of,
-    perturbed,
-    perturbed_task,
-    sample_line,
-)
+from harness.pipeline import transforms
+from harness.pipeline.transforms import BY, FROM, PerturbationPlan, build, perturbed, perturbed_task
 from harness.registry import Registry, shipped_home
 from harness.specs.tasks import ChoiceSpec, PerturbationSpec, StepSpec, TaskSpec, VariantSpec
 from harness.storage.ledger import Ledger
@@ -78,7 +68,7 @@ def test_a_perturbed_sample_is_its_original_with_another_text() -> None:
     assert (found.choices, found.gold) == (original.choices, original.gold)
     assert found.references[FROM] == ("s0",)
     assert IMPLICITNESS not in found.references  # measured of the original's words alone
-    assert (found.references[BY], found.references[KEEPS]) == (("adverbs",), ("yes",))
+    assert (found.references[BY], found.references[transforms.KEEPS]) == (("adverbs",), ("yes",))
 
 
 def test_choices_stand_in_the_order_of_the_original() -> None:
@@ -96,7 +86,7 @@ def test_texts_that_cannot_be_changed_are_counted_and_left_out() -> None:
 
     assert counts[["changed", "unchanged"]].to_numpy().tolist() == [[1, 3], [2, 2]]
     assert counts["keeps_meaning"].tolist() == [True, False]
-    assert found[:4] == [replace(part, group=ORIGINAL) for part in samples(*TEXTS, "")]
+    assert found[:4] == [replace(part, group=transforms.ORIGINAL) for part in samples(*TEXTS, "")]
     assert len(found) == 4 + 1 + 2
 
 
@@ -142,11 +132,13 @@ def test_what_is_perturbed_is_not_perturbed_again() -> None:
 def test_the_field_is_the_one_named_or_text_or_the_longest(
     fields: dict[str, str], wanted: str | None, found: str
 ) -> None:
-    assert field_of([Sample("s", fields)], wanted) == found
+    assert transforms.field_of([Sample("s", fields)], wanted) == found
 
 
 def test_a_line_leaves_out_blank_references() -> None:
-    assert sample_line(Sample("s", {}, {"a": ("", "x"), "b": (" ",)}))["references"] == {"a": ["x"]}
+    assert transforms.sample_line(Sample("s", {}, {"a": ("", "x"), "b": (" ",)}))["references"] == {
+        "a": ["x"]
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,9 @@ from support.sketches import Talker, reply
 from harness.core import Case, Request, Response, Sample
 from harness.errors import DataError, SpecError
 from harness.parts import Decoding, Mode, Reason
+from harness.pipeline import plan as plans
 from harness.pipeline.execute import answer, ask
-from harness.pipeline.plan import (
-    AnswerMode,
-    Plan,
-    check_templates,
-    request,
-    template_values,
-    variant_digest,
-    with_mode,
-)
+from harness.pipeline.plan import AnswerMode, Plan, check_templates, request, with_mode
 from harness.pipeline.records import step_keys
 from harness.pipeline.walk import cases_of, rebuild
 from harness.specs.tasks import ChoiceSpec, TaskSpec
@@ -107,7 +100,7 @@ def test_a_choice_is_data_where_it_is_shown_and_where_it_is_scored(
 def test_a_template_may_show_the_options_as_a_list_or_one_by_one(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(order0=("2", "3", "1")))
 
-    found = template_values(made, made.cells[0], step=ANSWER)
+    found = plans.template_values(made, made.cells[0], step=ANSWER)
 
     assert found["options"] == (CHOICES[1], CHOICES[2], CHOICES[0])
     assert [found[f"option_{n}"] for n in (1, 2, 3)] == [CHOICES[1], CHOICES[2], CHOICES[0]]
@@ -185,7 +178,7 @@ def test_a_digest_covers_how_choices_are_laid_out_and_answered_but_no_pool(tmp_p
     by_text, bare = ChoiceSpec(order=0, answers="text"), ChoiceSpec(order=0, lead="")
 
     def digests(*specs: TaskSpec) -> int:
-        held = {variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in specs}
+        held = {plans.variant_digest(t, "order0", prompts=made.prompts, name="toy") for t in specs}
         return len(held)
 
     choices = (by_text, bare, ChoiceSpec(order=1), ChoiceSpec())

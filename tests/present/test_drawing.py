@@ -14,16 +14,9 @@ import pytest
 from support.packages import needs
 
 from harness.errors import SpecError
+from harness.present.figures import figure as figures
 from harness.present.figures import marks
-from harness.present.figures.figure import (
-    ENDINGS,
-    Figure,
-    Subplot,
-    draw,
-    pictures,
-    together,
-    values,
-)
+from harness.present.figures.figure import Figure, Subplot, draw, pictures, together, values
 
 pytestmark = needs("matplotlib")
 
@@ -137,7 +130,7 @@ def test_no_text_leaves_a_figure_or_covers_another(what: str, figure: Figure, wi
 
 @pytest.mark.slow
 def test_each_file_has_the_same_bytes_again_and_no_date() -> None:
-    first, second = (pictures(every_mark(), ENDINGS) for _ in range(2))
+    first, second = (pictures(every_mark(), figures.ENDINGS) for _ in range(2))
 
     assert first == second
     starts = {ending: data[:5] for ending, data in first.items()}

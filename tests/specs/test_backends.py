@@ -5,14 +5,8 @@ import pytest
 from support.each import each
 
 from harness.errors import SpecError
-from harness.specs.models import (
-    Backend,
-    ModelSpec,
-    OpenAISpec,
-    TransformersSpec,
-    VllmSpec,
-    rebacked,
-)
+from harness.specs import models
+from harness.specs.models import Backend, ModelSpec, TransformersSpec, VllmSpec, rebacked
 from harness.specs.schema import load_spec
 
 FILE = Path("configs/models/m.yaml")
@@ -59,7 +53,7 @@ def test_a_mistyped_key_stays_a_mistake(backend: Backend) -> None:
 
 @pytest.mark.parametrize(("form", "choices"), [("plain", "echo"), ("chat", "none")])
 def test_a_local_models_server_scores_choices_in_plain_form_alone(form: str, choices: str) -> None:
-    made: OpenAISpec = spec("server", kind="vllm", model="m", choice_prompt=form)
+    made: models.OpenAISpec = spec("server", kind="vllm", model="m", choice_prompt=form)
     assert (made.choices, made.base_url_env, made.key_env) == (choices, "HARNESS_SERVER_URL", None)
 
 

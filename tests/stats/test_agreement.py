@@ -10,15 +10,8 @@ import pytest
 from support.each import each
 from support.rating_tables import BARREN, NAN, rater_table
 
-from harness.stats.agreement import (
-    Scale,
-    alpha,
-    attainable_r,
-    cohen_kappa,
-    pairable,
-    percent_agreement,
-    weighted_alpha,
-)
+from harness.stats import agreement
+from harness.stats.agreement import Scale, alpha, pairable, percent_agreement, weighted_alpha
 from harness.stats.correlation import dataset_pearson
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples, ratio
 from harness.stats.reliability import is_severity_confounded, rater_groups, reliability_of_means
@@ -94,7 +87,7 @@ def test_kappa_is_cohens_by_hand() -> None:
     # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed .7, expected .5 x .6 + .5 x .4 = .5.
     cells = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
 
-    found = cohen_kappa([*cells, (1, NAN)])
+    found = agreement.cohen_kappa([*cells, (1, NAN)])
 
     assert found.value == pytest.approx(0.4)
     assert (found.n, found.skipped) == (50, 1)
@@ -131,7 +124,7 @@ def test_alpha_says_why_it_is_missing(name: str, reason: NoValue, scale: Scale) 
 
 def test_a_reliability_of_a_half_caps_any_judge_at_71_percent() -> None:
     human = Estimate(0.5066, n=100)
-    assert attainable_r(human).value == pytest.approx(0.7118, abs=5e-5)
+    assert agreement.attainable_r(human).value == pytest.approx(0.7118, abs=5e-5)
 
 
 # Shrout & Fleiss (1979, "Intraclass Correlations"), table 2: six targets by four judges.

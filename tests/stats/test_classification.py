@@ -8,15 +8,8 @@ import pytest
 from scipy.stats import binomtest, t
 from support.each import each
 
-from harness.stats.classification import (
-    ClassMetrics,
-    calibration_error,
-    classification_metrics,
-    line,
-    one_hot,
-    shares_of,
-    trend,
-)
+from harness.stats import classification
+from harness.stats.classification import calibration_error, classification_metrics, one_hot, trend
 from harness.stats.estimate import Clusters, Estimate, Floats, NoValue
 
 RARE = 3
@@ -32,7 +25,7 @@ def bounds(figure: Estimate) -> tuple[float, float]:
     return figure.low, figure.high
 
 
-Found = tuple[tuple[ClassMetrics, ...], Estimate]
+Found = tuple[tuple[classification.ClassMetrics, ...], Estimate]
 
 
 def of(actual: list[int], chosen: list[int], count: int = RARE) -> Found:
@@ -132,12 +125,14 @@ def planted(slope: float, n: int = 600, seed: int = 1) -> tuple[Floats, Floats]:
     """Answers that follow a line in log-odds, and what they are drawn at."""
     draw = np.random.default_rng(seed)
     x = draw.uniform(0, 2, n)
-    return x, (draw.random(n) < shares_of(slope * (x - 1))).astype(float)
+    return x, (draw.random(n) < classification.shares_of(slope * (x - 1))).astype(float)
 
 
 def test_two_places_give_the_log_odds_of_their_shares() -> None:
     # At 0 one of four is flagged, at 1 three of four: odds 1/3 and 3, a slope of log 9.
-    found = line(np.array([0.0] * 4 + [1.0] * 4), np.array([1.0, 0, 0, 0, 1, 1, 1, 0]))
+    found = classification.line(
+        np.array([0.0] * 4 + [1.0] * 4), np.array([1.0, 0, 0, 0, 1, 1, 1, 0])
+    )
     assert found == pytest.approx((-log(3), log(9)))
 
 
@@ -146,7 +141,7 @@ def test_the_line_is_that_of_scikit_learn() -> None:
     x, y = planted(-1.5)
 
     theirs = linear_model.LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(x[:, None], y)
-    found = line(x, y)
+    found = classification.line(x, y)
 
     assert found == pytest.approx((theirs.intercept_[0], theirs.coef_[0, 0]), rel=1e-4)
 
@@ -168,7 +163,7 @@ def test_where_there_is_no_line_none_is_made_up(
 
     found = trend(places, outcomes, alone(len(x)))
 
-    assert line(places, outcomes) is why
+    assert classification.line(places, outcomes) is why
     assert (found.reason, found.why) == (reason, reason)
 
 

@@ -10,26 +10,12 @@ from scipy import stats
 from support import rating_tables
 from support.each import each, rest_slow
 
-from harness.stats.correlation import (
-    Coefficient,
-    calibrated_acc_eq,
-    cross_fitted_acc_eq,
-    dataset_pearson,
-    discordant_pairs,
-    document_accuracies,
-    document_tau,
-    fisher_interval,
-    kendall,
-    pearson,
-    permutation_p,
-    spearman,
-    system_means,
-    tie_rate,
-)
+from harness.stats import correlation
+from harness.stats.correlation import calibrated_acc_eq, cross_fitted_acc_eq, document_tau, kendall
 from harness.stats.estimate import Estimate, Floats, NoValue, snapped
 
 SEEDS = range(40)
-OF_TABLES = [dataset_pearson, document_tau, *rating_tables.OF_SYSTEMS.values()]
+OF_TABLES = [correlation.dataset_pearson, document_tau, *rating_tables.OF_SYSTEMS.values()]
 system_spearman, system_pearson = rating_tables.OF_SYSTEMS.values()
 
 
@@ -44,22 +30,24 @@ system_spearman, system_pearson = rating_tables.OF_SYSTEMS.values()
 def test_the_systems_of_emphasized_talk_are_ranked_as_published(
     judge: Floats, rho: float, r: float, p: float, discordant: int
 ) -> None:
-    exact = permutation_p(rating_tables.MOS, judge, "spearman")
+    exact = correlation.permutation_p(rating_tables.MOS, judge, "spearman")
 
     assert system_spearman([rating_tables.MOS], [judge]).value == pytest.approx(rho, abs=5e-5)
     assert system_pearson([rating_tables.MOS], [judge]).value == pytest.approx(r, abs=5e-4)
     assert exact.value == pytest.approx(p, abs=5e-5)
-    assert discordant_pairs(rating_tables.MOS, judge) == Estimate(discordant, n=21)
+    assert correlation.discordant_pairs(rating_tables.MOS, judge) == Estimate(discordant, n=21)
 
 
 def test_fishers_interval_is_scipys_or_says_why_it_is_missing() -> None:
     theirs = stats.pearsonr(rating_tables.MOS, rating_tables.AUTO_GPT4).confidence_interval()
 
-    ours = fisher_interval(pearson(rating_tables.MOS, rating_tables.AUTO_GPT4).value or 0, 7)
+    ours = correlation.fisher_interval(
+        correlation.pearson(rating_tables.MOS, rating_tables.AUTO_GPT4).value or 0, 7
+    )
 
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
-    assert fisher_interval(0.5, 3).why is NoValue.TOO_FEW
-    assert fisher_interval(-1, 9).why is NoValue.DEGENERATE
+    assert correlation.fisher_interval(0.5, 3).why is NoValue.TOO_FEW
+    assert correlation.fisher_interval(-1, 9).why is NoValue.DEGENERATE
 
 
 @each("seed", SEEDS)
@@ -67,7 +55,7 @@ def test_cells_correlate_as_in_scipy(seed: int) -> None:
     human, judge = rating_tables.table_pair(seed)
     there = ~np.isnan(human + judge)
 
-    ours = dataset_pearson(human, judge)
+    ours = correlation.dataset_pearson(human, judge)
 
     assert ours.value == pytest.approx(stats.pearsonr(human[there], judge[there]).statistic)
     assert (ours.n, ours.skipped) == (there.sum(), (~there).sum())
@@ -99,7 +87,7 @@ def test_systems_correlate_as_in_scipy_by_their_means_over_common_documents(seed
 
     # scipy takes means that differ by rounding for different ones.
     means = np.round(means, 9).tolist()
-    np.testing.assert_allclose(system_means(human, judge), means, atol=1e-9)
+    np.testing.assert_allclose(correlation.system_means(human, judge), means, atol=1e-9)
     assert system_spearman(human, judge).value == pytest.approx(stats.spearmanr(*means).statistic)
     assert system_pearson(human, judge).value == pytest.approx(stats.pearsonr(*means).statistic)
 
@@ -141,14 +129,16 @@ def test_a_mean_that_rounding_moved_ties_as_the_exact_fraction_does() -> None:
     judge = [[1.0, 2.0, 3.0, 4.0]]
 
     assert len(set(tenths)) > 2  # so that this is a test at all
-    assert tie_rate([cells]).value == 1
-    assert tie_rate([tenths]).value == 0.5
+    assert correlation.tie_rate([cells]).value == 1
+    assert correlation.tie_rate([tenths]).value == 0.5
     exact = [[2.0, 2.0, 2.0, 9.0]]
     assert document_tau([tenths], judge) == document_tau(exact, judge)
     assert document_tau(judge, [tenths]) == document_tau(judge, exact)
     for sides in (([tenths], judge), (judge, [tenths])):
         plain = [exact if side == [tenths] else side for side in sides]
-        assert document_accuracies(*sides, epsilon=0) == document_accuracies(*plain, epsilon=0)
+        assert correlation.document_accuracies(
+            *sides, epsilon=0
+        ) == correlation.document_accuracies(*plain, epsilon=0)
 
 
 def test_every_mean_of_three_replies_at_two_temperatures_ties_as_its_fraction() -> None:
@@ -165,7 +155,7 @@ def test_every_mean_of_three_replies_at_two_temperatures_ties_as_its_fraction() 
 
 @pytest.mark.parametrize("coefficient", rest_slow(["spearman", "pearson"], kept=1))
 @each("seed", range(2))
-def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> None:
+def test_the_permutation_p_is_scipys(seed: int, coefficient: correlation.Coefficient) -> None:
     x, y = (rows[0].round() for rows in rating_tables.table_pair(seed, systems=6, gaps=0))
     measure = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[coefficient]
     theirs = stats.permutation_test(
@@ -173,7 +163,7 @@ def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> Non
         alternative="greater", n_resamples=1000,
     )  # fmt: skip
 
-    assert permutation_p(x, y, coefficient).value == pytest.approx(theirs.pvalue)
+    assert correlation.permutation_p(x, y, coefficient).value == pytest.approx(theirs.pvalue)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +175,7 @@ def test_the_permutation_p_is_scipys(seed: int, coefficient: Coefficient) -> Non
     ],
 )
 def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: NoValue) -> None:
-    assert permutation_p(x, np.arange(len(x)), "pearson").reason == reason
+    assert correlation.permutation_p(x, np.arange(len(x)), "pearson").reason == reason
 
 
 @pytest.mark.parametrize(
@@ -200,15 +190,17 @@ def test_the_permutation_p_says_why_it_is_missing(x: Floats, reason: NoValue) ->
 def test_tied_pairs_are_neither_concordant_nor_discordant(
     x: list[float], y: list[float], expected: Estimate
 ) -> None:
-    assert discordant_pairs(x, y) == expected
+    assert correlation.discordant_pairs(x, y) == expected
 
 
 def test_the_rounding_of_a_mean_neither_breaks_a_tie_nor_makes_a_spread() -> None:
     thirds = [0.1 + 0.2, 0.3, 0.9]
 
-    assert spearman(thirds, [1, 2, 3]).value == pytest.approx(np.sqrt(3) / 2)  # ranks 1.5, 1.5, 3
-    assert pearson(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
-    assert discordant_pairs(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
+    assert correlation.spearman(thirds, [1, 2, 3]).value == pytest.approx(
+        np.sqrt(3) / 2
+    )  # ranks 1.5, 1.5, 3
+    assert correlation.pearson(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
+    assert correlation.discordant_pairs(thirds[:2], [1, 2]).reason == NoValue.CONSTANT
 
 
 @each("name", rating_tables.BARREN)
@@ -283,7 +275,7 @@ def test_differences_that_only_rounding_separates_are_one() -> None:
     judge = np.array([[k / 3 for k in range(12)], [0.1 + k / 3 for k in range(12)]])
     human = np.array([[k // 2 for k in range(12)]] * 2, dtype=float)
 
-    at_a_third = document_accuracies(human, judge, epsilon=1 / 3)
+    at_a_third = correlation.document_accuracies(human, judge, epsilon=1 / 3)
 
     # By hand: 66 pairs; of 11 neighbours 6 are human ties; the 55 others are ordered alike.
     assert at_a_third.tolist() == pytest.approx([61 / 66, 61 / 66])
@@ -329,7 +321,7 @@ def test_folds_depend_on_the_seed_and_the_clusters_names_alone() -> None:
     ],
 )
 def test_the_tie_rate_is_a_share_of_pairs(ratings: list[list[float]], expected: Estimate) -> None:
-    assert tie_rate(ratings) == expected
+    assert correlation.tie_rate(ratings) == expected
 
 
 @each("name", ["no documents", "no systems", "one system", "one cell", "all missing"])

@@ -5,13 +5,8 @@ import pytest
 from scipy.stats import t
 from support.each import each
 
-from harness.stats.classification import (
-    PUBLISHED_EDGES,
-    auc,
-    bins_of,
-    equal_mass_edges,
-    logistic_curve,
-)
+from harness.stats import classification
+from harness.stats.classification import PUBLISHED_EDGES, auc, bins_of, logistic_curve
 from harness.stats.estimate import Clusters, Floats, NoValue
 from harness.stats.intervals import effective_n
 
@@ -52,7 +47,7 @@ def test_a_published_bin_is_closed_below_and_the_last_one_at_both_ends(
 def test_bins_of_equal_size_have_the_quantiles_for_edges(
     values: list[float], count: int, edges: tuple[float, ...]
 ) -> None:
-    assert equal_mass_edges(values, count) == edges
+    assert classification.equal_mass_edges(values, count) == edges
 
 
 @each(

@@ -8,19 +8,10 @@ from scipy import stats
 from support.each import each
 from support.rating_tables import NAN
 
+from harness.stats import estimate
 from harness.stats.classification import classification_metrics, trend
 from harness.stats.clustered import clustered_mean
-from harness.stats.estimate import (
-    Clusters,
-    Estimate,
-    Floats,
-    Indices,
-    NoValue,
-    complete,
-    complete_pairs,
-    pair_directions,
-    ratio,
-)
+from harness.stats.estimate import Clusters, Estimate, Floats, Indices, NoValue, complete, ratio
 from harness.stats.intervals import Parts, cluster_interval, mean_interval
 
 
@@ -304,13 +295,16 @@ def test_a_cell_missing_on_one_side_is_left_out_of_both() -> None:
 
 
 def test_incomplete_pairs_are_counted() -> None:
-    first, second, skipped = complete_pairs([1, NAN, 3, 4], [1, 2, NAN, 5])
+    first, second, skipped = estimate.complete_pairs([1, NAN, 3, 4], [1, 2, NAN, 5])
     assert (first.tolist(), second.tolist(), skipped) == ([1, 4], [1, 5], 2)
 
 
 def test_a_pair_with_a_missing_cell_has_no_direction() -> None:
     # Pairs in order: (0,1), (0,2), (1,2).
-    assert pair_directions(np.array([[2, 1, NAN], [1, 1, 3]])).tolist() == [[1, 0, 0], [0, -1, -1]]
+    assert estimate.pair_directions(np.array([[2, 1, NAN], [1, 1, 3]])).tolist() == [
+        [1, 0, 0],
+        [0, -1, -1],
+    ]
 
 
 def test_a_quotient_by_nothing_is_missing_and_does_not_warn() -> None:

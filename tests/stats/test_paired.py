@@ -9,13 +9,8 @@ from scipy import stats
 from scipy.stats import t
 from support.each import each
 
-from harness.stats.clustered import (
-    ShareRows,
-    clustered_mean,
-    jackknife_interval,
-    paired_gap,
-    share_gap,
-)
+from harness.stats import clustered
+from harness.stats.clustered import ShareRows, clustered_mean, paired_gap, share_gap
 from harness.stats.comparison import Fourfold, fourfold, phi, share_given
 from harness.stats.estimate import Estimate, Floats, NoValue
 from harness.stats.scales import Range
@@ -248,14 +243,16 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
     error = values.std(ddof=1) / np.sqrt(8)
     reach = t.ppf(0.975, 7) * error
 
-    found = jackknife_interval(Estimate(values.mean(), 8), left_out(values), range_="any")
+    found = clustered.jackknife_interval(Estimate(values.mean(), 8), left_out(values), range_="any")
 
     assert (found.low, found.high) == pytest.approx((values.mean() - reach, values.mean() + reach))
     assert (found.n, found.worth) == (8, 8)
     theirs = stats.ttest_1samp(values, 0)
     assert (found.statistic, found.p) == pytest.approx((theirs.statistic, theirs.pvalue))
     sizes = np.array([9.0, 1, 1, 1, 1, 1, 1, 1])
-    large = jackknife_interval(Estimate(1.0, 8), left_out(values), range_="any", sizes=sizes)
+    large = clustered.jackknife_interval(
+        Estimate(1.0, 8), left_out(values), range_="any", sizes=sizes
+    )
     assert 1 < (large.worth or 0) < 4
     assert large.p == pytest.approx(2 * t.sf(1 / error, (large.worth or 0) - 1))
 
@@ -264,7 +261,7 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
 def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) -> None:
     without = np.array([0.2, 0.99, 0.6, 0.97])
 
-    found = jackknife_interval(Estimate(0.95, 4), without, range_=range_)
+    found = clustered.jackknife_interval(Estimate(0.95, 4), without, range_=range_)
 
     assert found.low is not None
     assert found.high is not None
@@ -282,13 +279,13 @@ def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) ->
     ],
 )
 def test_no_interval_says_why(without: list[float], range_: Range, reason: NoValue) -> None:
-    found = jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
+    found = clustered.jackknife_interval(Estimate(0.5, 3), np.array(without), range_=range_)
     assert (found.low, found.high, found.why) == (None, None, reason)
 
 
 def test_an_estimate_without_value_keeps_its_reason() -> None:
     none = Estimate(None, 0, reason=NoValue.ONE_RATER)
-    assert jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
+    assert clustered.jackknife_interval(none, np.zeros(3), range_="any").reason is NoValue.ONE_RATER
 
 
 def test_without_a_differing_item_it_is_that_of_no_event_and_two_clusters_have_none() -> None:

@@ -8,18 +8,9 @@ from typing import get_args
 import numpy as np
 import pytest
 from scipy.stats import t
+from support import rating_tables
 from support.each import each
-from support.rating_tables import (
-    BARREN,
-    OF_SYSTEMS,
-    documents_of,
-    drawn_rows,
-    jackknifed,
-    rater_table,
-    resampled,
-    table_pair,
-    tau_zero,
-)
+from support.rating_tables import BARREN, OF_SYSTEMS, documents_of, rater_table, table_pair
 
 from harness.stats.agreement import Scale, agreement_stats, alpha, alpha_ci, alpha_with_each
 from harness.stats.correlation import dataset_pearson, document_tau
@@ -29,7 +20,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 BY_NAME: dict[str, Callable[[Floats, Floats], Estimate]] = {
     "pearson_dataset": dataset_pearson,
     "kendall_document": document_tau,
-    "kendall_document_zero": tau_zero,
+    "kendall_document_zero": rating_tables.tau_zero,
     **OF_SYSTEMS,
 }
 
@@ -47,7 +38,10 @@ def assert_same(fast: Estimate, slow: Estimate) -> None:
 
 def left_out(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> Estimate:
     """`jackknifed` with the degrees of freedom of clusters that move as one row of their size."""
-    slow, sizes = jackknifed(statistic, resamples), np.bincount(resamples.places).astype(float)
+    slow, sizes = (
+        rating_tables.jackknifed(statistic, resamples),
+        np.bincount(resamples.places).astype(float),
+    )
     if slow.value is None or slow.low is None or slow.high is None:
         return slow
     weights = sizes / sizes.sum()
@@ -69,7 +63,9 @@ def test_figures_of_systems_are_those_of_a_loop_over_the_same_draws(seed: int, n
 
     fast = agreement_stats(human, judge, resamples)[name]
 
-    assert_same(fast, resampled(lambda rows: statistic(human[rows], judge[rows]), resamples))
+    assert_same(
+        fast, rating_tables.resampled(lambda rows: statistic(human[rows], judge[rows]), resamples)
+    )
 
 
 @each("name", BY_NAME.keys() - OF_SYSTEMS)
@@ -140,7 +136,7 @@ def test_the_rows_of_a_document_are_averaged_before_documents_are() -> None:
 def test_a_cluster_is_drawn_with_all_its_documents() -> None:
     resamples = drawn(["b", "a", "b", "c"])
 
-    for rows in drawn_rows(resamples):
+    for rows in rating_tables.drawn_rows(resamples):
         taken = np.bincount(rows, minlength=4)
         assert taken[0] == taken[2]
         assert taken[[0, 1, 3]].sum() == 3

@@ -9,16 +9,8 @@ from subprocess import Popen
 from time import sleep
 
 import pytest
-from support.killed_runs import (
-    CONCURRENCY,
-    PLAN_USD,
-    SCRIPT,
-    begun,
-    final_files,
-    start,
-    start_plan,
-    stored_cost,
-)
+from support import killed_runs
+from support.killed_runs import CONCURRENCY, PLAN_USD, SCRIPT, begun, final_files, start, start_plan
 from support.stub_server import StubServer
 from support.toy import Toy
 
@@ -71,7 +63,7 @@ def test_a_killed_plan_repeated_ends_in_the_same_bytes_and_within_its_budget(toy
 
         assert final_files(toy.folder / str(turn)) == whole
         assert 0 <= answered - planned <= CONCURRENCY
-        assert 0 < stored_cost(toy.folder / str(turn)) <= PLAN_USD
+        assert 0 < killed_runs.stored_cost(toy.folder / str(turn)) <= PLAN_USD
 
 
 MOMENTS = 10
@@ -125,7 +117,7 @@ def test_a_plan_in_three_shards_killed_at_ten_moments_ends_in_the_bytes_of_one_p
         assert start_plan(stub, toy, place, command="merge").wait() in (0, 1)
 
         assert final_files(toy.folder / place) == whole
-        assert 0 < stored_cost(toy.folder / place) <= PLAN_USD
+        assert 0 < killed_runs.stored_cost(toy.folder / place) <= PLAN_USD
     assert hits >= MOMENTS // 2
 
 

@@ -5,23 +5,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from harness.stats import correlation
+from harness.stats import estimate as estimates
 from harness.stats.clustered import jackknife_interval
-from harness.stats.correlation import (
-    document_accuracies,
-    document_tau,
-    pearson,
-    spearman,
-    system_means,
-)
-from harness.stats.estimate import (
-    Estimate,
-    Floats,
-    Indices,
-    NoValue,
-    Resamples,
-    drawn_interval,
-    mean_estimate,
-)
+from harness.stats.correlation import document_tau, pearson, spearman, system_means
+from harness.stats.estimate import Estimate, Floats, Indices, NoValue, Resamples, mean_estimate
 
 NAN = float("nan")
 
@@ -74,7 +62,9 @@ def documents_of(rows: int, clusters: int, seed: int = 0) -> list[str]:
 
 def acc_eq(human: ArrayLike, judge: ArrayLike, *, epsilon: float = 0.0) -> Estimate:
     """Pairwise accuracy with ties at a given epsilon."""
-    return mean_estimate(document_accuracies(human, judge, epsilon=epsilon), NoValue.TOO_FEW)
+    return mean_estimate(
+        correlation.document_accuracies(human, judge, epsilon=epsilon), NoValue.TOO_FEW
+    )
 
 
 OF_SYSTEMS: dict[str, Callable[[ArrayLike, ArrayLike], Estimate]] = {
@@ -99,7 +89,7 @@ def resampled(statistic: Callable[[Indices], Estimate], resamples: Resamples) ->
     estimate = statistic(np.arange(len(resamples.places)))
     drawn = [statistic(rows).value for rows in drawn_rows(resamples)]
     values = np.array([np.nan if value is None else value for value in drawn])
-    return drawn_interval(estimate, values, resamples)
+    return estimates.drawn_interval(estimate, values, resamples)
 
 
 def jackknifed(statistic: Callable[[Indices], Estimate], resamples: Resamples) -> Estimate:

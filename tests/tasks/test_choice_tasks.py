@@ -6,19 +6,8 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from support.choice_prompts import (
-    GROUPS,
-    HOME,
-    SHIPPED,
-    cells,
-    golden,
-    golden_text,
-    mark,
-    plan,
-    requests,
-    sample,
-    task,
-)
+from support import choice_prompts
+from support.choice_prompts import GROUPS, HOME, SHIPPED, cells, mark, plan, requests, sample, task
 from support.each import each
 from support.packages import DATA, needs_data
 
@@ -44,7 +33,7 @@ def read(name: str, data: str | None, folder: Path) -> list[Sample]:
 @pytest.mark.parametrize("name", GROUPS)
 def test_each_template_renders_as_the_golden_file_shows(name: str) -> None:
     # After a deliberate change: python -m tests.choice_prompts
-    assert golden_text(name) == golden(name).read_bytes().decode()
+    assert choice_prompts.golden_text(name) == choice_prompts.golden(name).read_bytes().decode()
 
 
 @pytest.mark.parametrize("folder", ["intent_detection", "emphasis_choice", "ludwig"])

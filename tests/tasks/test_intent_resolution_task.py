@@ -8,21 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
+from support import intent_resolution_prompts
 from support.each import each
-from support.intent_resolution_prompts import (
-    GOLDEN,
-    GROUPS,
-    HOME,
-    INFERRED,
-    REFERENCES,
-    golden_text,
-    mark,
-    plan,
-    prompts,
-    requests,
-    sample,
-    shipped_task,
-)
+from support.intent_resolution_prompts import GROUPS, HOME, INFERRED, mark, plan, prompts, requests
 
 from harness.data.readers import intent_resolution, samples_jsonl
 from harness.parts import Message
@@ -30,7 +18,7 @@ from harness.pipeline.plan import check_templates
 from harness.specs.data import OverlaySpec
 from harness.specs.schema import load_spec, read_yaml
 
-TASK = shipped_task()
+TASK = intent_resolution_prompts.shipped_task()
 DATA = os.environ.get("HARNESS_DATA")
 VARIANTS = ("base", "cot0", "cot1", "cot2", "cot3", "cot4", "cot5", "cot6")
 TWO_STEPS = ("cot0", "cot2", "cot3", "cot4")
@@ -48,13 +36,13 @@ def test_the_task_has_the_eight_variants_and_runs_them_all() -> None:
 @each("variant", VARIANTS)
 def test_a_reference_is_in_a_prompt_only_where_it_is_revealed(variant: str, group: str) -> None:
     words = "\n".join(prompts(variant, group))
-    shown = [name for name in REFERENCES if mark(name) in words]
+    shown = [name for name in intent_resolution_prompts.REFERENCES if mark(name) in words]
     assert shown == (["true_intention"] if variant in ("cot5", "cot6") else [])
 
 
 @pytest.mark.parametrize("variant", ["cot5", "cot6"])
 def test_the_true_intention_is_shown_verbatim(variant: str) -> None:
-    revealing = sample()
+    revealing = intent_resolution_prompts.sample()
     references = {
         **revealing.references,
         "true_intention": ("She's cold; 'shut' the {{ window }}!",),
@@ -110,7 +98,10 @@ def test_an_empty_context_leaves_no_stray_blank(variant: str) -> None:
 
 def test_each_template_renders_as_the_golden_file_shows() -> None:
     # After a deliberate change: python -m tests.intent_resolution_prompts
-    assert golden_text() == GOLDEN.read_bytes().decode()
+    assert (
+        intent_resolution_prompts.golden_text()
+        == intent_resolution_prompts.GOLDEN.read_bytes().decode()
+    )
 
 
 def test_the_golden_file_shows_every_template_of_the_task() -> None:

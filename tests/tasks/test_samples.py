@@ -9,18 +9,9 @@ from pathlib import Path
 from statistics import mean, median
 
 import pytest
+from support import sample_texts
 from support.each import each
-from support.sample_texts import (
-    SAMPLES,
-    normal,
-    other_texts,
-    probed,
-    released_texts,
-    repeated,
-    runs,
-    texts,
-    words,
-)
+from support.sample_texts import SAMPLES, normal, other_texts, probed, repeated, runs, texts, words
 
 from harness.core import Sample
 from harness.data.readers.samples_jsonl import read
@@ -84,7 +75,7 @@ def test_nothing_is_repeated_from_another_set(name: str) -> None:
 @pytest.mark.skipif(DATA is None, reason="HARNESS_DATA is unset: the folder of the released data")
 @pytest.mark.parametrize("name", ["intent_detection", "ludwig"])
 def test_nothing_is_repeated_from_released_data(name: str) -> None:
-    theirs = released_texts(Path(DATA or "."))
+    theirs = sample_texts.released_texts(Path(DATA or "."))
     ours = [text for sample in held(name) for text in texts(sample) if len(words(text)) > 1]
 
     assert len(theirs) > 1000

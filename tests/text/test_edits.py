@@ -9,15 +9,9 @@ import pytest
 from support.each import each
 
 from harness.registry import shipped_home
+from harness.specs import tasks
 from harness.specs.schema import load_spec, read_yaml
-from harness.specs.tasks import (
-    AskedSpec,
-    DegreeSpec,
-    LocalSpec,
-    PerturbationSpec,
-    RandomSpec,
-    SwapSpec,
-)
+from harness.specs.tasks import AskedSpec, DegreeSpec, LocalSpec, PerturbationSpec, SwapSpec
 from harness.text.edits import edit_text, takes_an
 
 FILES = sorted((shipped_home() / "configs/perturbations").glob("*.yaml"))
@@ -121,7 +115,7 @@ def test_no_question_and_no_article_takes_an_adverb_in_the_middle(text: str) -> 
 @each("path", FILES)
 def test_a_group_has_several_words_and_no_word_is_twice_there(path: Path) -> None:
     spec = spec_of(path)
-    if isinstance(spec, DegreeSpec | SwapSpec | RandomSpec):
+    if isinstance(spec, DegreeSpec | SwapSpec | tasks.RandomSpec):
         assert all(len(set(group)) == len(group) > 1 for group in spec.groups)
     if isinstance(spec, DegreeSpec | SwapSpec):
         every = [word for group in spec.groups for word in group]

@@ -4,21 +4,8 @@ import pytest
 from support.each import each
 
 from harness.parts import Reason
-from harness.text.parsers import (
-    POSTPROCESSORS,
-    STATED,
-    Grammar,
-    answer_line,
-    choice_text,
-    first_digit,
-    first_paragraph,
-    is_cut_no,
-    is_refusal,
-    listed_lines,
-    option_number,
-    rating,
-    stated_rating,
-)
+from harness.text import parsers
+from harness.text.parsers import STATED, Grammar, choice_text, option_number, rating, stated_rating
 
 U, E = Reason.UNPARSED, Reason.EMPTY
 REPLIES: list[tuple[str, int | Reason]] = [
@@ -213,7 +200,7 @@ def test_a_stated_rating_lies_on_the_scale_of_the_question(
     ],
 )
 def test_the_released_reading_takes_the_first_digit(reply: str, expected: float | Reason) -> None:
-    assert first_digit(reply) == expected
+    assert parsers.first_digit(reply) == expected
     assert STATED["first_digit"](reply, low=1, high=3) == expected
 
 
@@ -238,7 +225,7 @@ def test_a_long_reply_is_read_at_once(grammar: Grammar, text: str) -> None:
     ],
 )
 def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: str) -> None:
-    assert first_paragraph(text) == expected
+    assert parsers.first_paragraph(text) == expected
 
 
 @each(
@@ -255,10 +242,10 @@ def test_the_first_paragraph_ends_at_the_first_blank_line(text: str, expected: s
     ],
 )
 def test_the_answer_is_behind_the_last_line_that_says_so(text: str, expected: str) -> None:
-    assert answer_line(text) == expected
+    assert parsers.answer_line(text) == expected
 
 
-@pytest.mark.parametrize("cut", POSTPROCESSORS.values())
+@pytest.mark.parametrize("cut", parsers.POSTPROCESSORS.values())
 def test_cutting_twice_is_cutting_once(cut: object) -> None:
     assert callable(cut)
     once = cut("\n\nSure. \r\n \r\nNote\n")
@@ -330,7 +317,7 @@ def test_choices_that_begin_alike_or_have_no_words_are_separated_or_left(
     ],
 )
 def test_declining_is_named_by_how_a_reply_opens(text: str, declines: bool) -> None:
-    assert is_refusal(text) == declines
+    assert parsers.is_refusal(text) == declines
 
 
 @each(
@@ -338,7 +325,7 @@ def test_declining_is_named_by_how_a_reply_opens(text: str, declines: bool) -> N
     [("No, I", True), ("no, I'm", True), ("No. Sorry", True), ("No", False), ("No, it", False)],
 )
 def test_a_no_may_be_cut_where_it_could_still_decline(text: str, is_open: bool) -> None:
-    assert is_cut_no(text) == is_open
+    assert parsers.is_cut_no(text) == is_open
 
 
 @each(
@@ -352,4 +339,4 @@ def test_a_no_may_be_cut_where_it_could_still_decline(text: str, is_open: bool) 
     ],
 )
 def test_lines_of_a_list_lose_their_marks_alone(text: str, lines: tuple[str, ...]) -> None:
-    assert listed_lines(text) == lines
+    assert parsers.listed_lines(text) == lines

@@ -7,19 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import posed_files
 from support.packages import DATA, needs_data
-from support.posed_files import (
-    LABELS,
-    OPTIONS,
-    ORDERS,
-    QUESTION,
-    STORY,
-    WITHOUT,
-    Cells,
-    posed,
-    release,
-    write,
-)
+from support.posed_files import LABELS, OPTIONS, QUESTION, STORY, WITHOUT, Cells, posed, release
 
 from harness.analysis.published.answers import prompt_files
 from harness.core import Sample
@@ -51,7 +41,7 @@ def test_an_item_is_one_sample_with_its_options_in_their_own_order(tmp_path: Pat
 def test_the_released_orders_are_references_that_count_from_one(tmp_path: Path) -> None:
     found = sample(tmp_path)
     orders = [found.references[f"order{seed}"] for seed in range(5)]
-    assert orders == [tuple(map(str, order)) for order in ORDERS]
+    assert orders == [tuple(map(str, order)) for order in posed_files.ORDERS]
 
 
 def test_the_order_of_the_files_changes_nothing(tmp_path: Path) -> None:
@@ -87,7 +77,7 @@ def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_row_at_odds_with_itself_is_refused_with_its_line(tmp_path: Path, changes: Cells) -> None:
-    path = write(tmp_path / "p.csv", posed(0), {**posed(0), **changes})
+    path = posed_files.write(tmp_path / "p.csv", posed(0), {**posed(0), **changes})
 
     with pytest.raises(DataError, match="not those of an item") as caught:
         read([path], None)
@@ -106,7 +96,7 @@ def test_a_row_at_odds_with_itself_is_refused_with_its_line(tmp_path: Path, chan
 )
 def test_a_prompt_without_all_its_options_is_refused(tmp_path: Path, old: str, new: str) -> None:
     row = posed(0)
-    path = write(tmp_path / "p.csv", {**row, "prompt": row["prompt"].replace(old, new)})
+    path = posed_files.write(tmp_path / "p.csv", {**row, "prompt": row["prompt"].replace(old, new)})
 
     with pytest.raises(DataError, match="the prompt does not list an option a line"):
         read([path], None)

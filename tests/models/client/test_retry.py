@@ -15,16 +15,8 @@ from support.hosted import failure_of
 
 from harness.core import Request, Response
 from harness.errors import ModelError
-from harness.models.client.retry import (
-    FIRST,
-    Call,
-    Limiter,
-    PermanentError,
-    RetryableError,
-    RetryPolicy,
-    retry_after_seconds,
-    send_all,
-)
+from harness.models.client import retry
+from harness.models.client.retry import FIRST, PermanentError, RetryableError, RetryPolicy, send_all
 from harness.parts import UNCHARGED, Decoding, Message, Reason, Usage
 
 QUICK = RetryPolicy(concurrency=4, attempts=3, timeout_s=5, longest_wait_s=1, first_wait_s=0.002)
@@ -46,7 +38,7 @@ class Server:
     is_open: bool = False
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Call]:
+    async def connect(self) -> AsyncIterator[retry.Call]:
         self.is_open = True
         try:
             yield self.call
@@ -304,7 +296,7 @@ AWAY = RetryableError("429", is_rate_limited=True)
 
 
 def limits_after(most: int, *rounds: Sequence[RetryableError | None]) -> list[int]:
-    limiter, limits = Limiter(most), list[int]()
+    limiter, limits = retry.Limiter(most), list[int]()
 
     async def call() -> None:
         for end in (end for ends in rounds for end in ends):
@@ -351,4 +343,4 @@ NOON = datetime(2030, 5, 1, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | None) -> None:
-    assert retry_after_seconds(header, NOON) == seconds
+    assert retry.retry_after_seconds(header, NOON) == seconds

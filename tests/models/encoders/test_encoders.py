@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 from harness.errors import ModelError
-from harness.models.encoders.encoders import (
-    PACKAGE,
-    CharNgrams,
-    MiniLM,
-    SentenceTransformers,
-    encoder_of,
-    package_folder,
-)
+from harness.models.encoders import encoders
+from harness.models.encoders.encoders import PACKAGE, MiniLM, SentenceTransformers, encoder_of
 from harness.specs.implicitness import MiniLMSpec
 
 pytestmark = pytest.mark.slow
@@ -31,7 +25,7 @@ def minilm() -> MiniLM:
 
 def test_a_missing_package_names_the_install_line_and_the_judge_without_weights() -> None:
     with pytest.raises(ModelError, match=r'missing; .*"\.\[embed\]".*ngram-cosine'):
-        package_folder("no_such_package_of_weights")
+        encoders.package_folder("no_such_package_of_weights")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -53,13 +47,13 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 def test_ngram_similarity_matches_a_count_by_hand() -> None:
     # " ab ": pairs " a", "ab", "b ", triples " ab", "ab "; " a ": pairs " a", "a ", triple " a ".
     # One shared n-gram: 1 / sqrt(5 * 3).
-    first, second = CharNgrams().encode(["ab", "a"])
+    first, second = encoders.CharNgrams().encode(["ab", "a"])
     assert float(first @ second) == pytest.approx(1 / 15**0.5, abs=1e-6)
 
 
 def test_ngram_columns_are_the_same_on_every_machine() -> None:
     # crc32(b"  ") is 0xef331695, so its column of 4,096 is 0x695.
-    assert np.flatnonzero(CharNgrams().encode([""])[0]).tolist() == [0x695]
+    assert np.flatnonzero(encoders.CharNgrams().encode([""])[0]).tolist() == [0x695]
 
 
 # --- the packaged model ---
@@ -124,7 +118,7 @@ def test_the_yaml_of_an_encoder_says_whether_its_texts_are_bared() -> None:
 def folder() -> Path:
     for package in (PACKAGE, "sentence_transformers"):
         pytest.importorskip(package)
-    return package_folder(PACKAGE)
+    return encoders.package_folder(PACKAGE)
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,8 @@ import pytest
 
 from harness.errors import ModelError
 from harness.models.extras import require
-from harness.models.local.checkpoints import (
-    Checkpoint,
-    explain,
-    fingerprint,
-    load_weights,
-    open_checkpoint,
-)
+from harness.models.local import checkpoints
+from harness.models.local.checkpoints import Checkpoint, explain, fingerprint, load_weights
 from harness.models.local.tiny_llama import build_tiny_llama
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -37,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(source: Path | str) -> Checkpoint:
-    return open_checkpoint(str(source), revision=None, trust_remote_code=False)
+    return checkpoints.open_checkpoint(str(source), revision=None, trust_remote_code=False)
 
 
 def copied(folder: Path, target: Path, **settings: object) -> Path:

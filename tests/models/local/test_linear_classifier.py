@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from support.packages import needs
 
-from harness.models.local.heads import (
-    FILE,
-    Arrays,
-    fit,
-    load_head,
-    log_shares,
-    scores,
-    write_arrays,
-)
+from harness.models.local import heads
+from harness.models.local.heads import FILE, Arrays, fit, load_head, log_shares, scores
 from harness.models.vectors import Vectors
 from harness.specs.implicitness import CharNgramsSpec
 from harness.specs.models import SklearnSpec
@@ -80,5 +73,5 @@ def test_gamma_is_of_a_radial_kernel_alone() -> None:
 @pytest.mark.parametrize("head", ["svm", "svm-rbf", "logistic"])
 def test_a_saved_head_scores_as_before(tmp_path: Path, head: str) -> None:
     before = fitted(head, 3)
-    write_arrays(tmp_path / FILE, before)
+    heads.write_arrays(tmp_path / FILE, before)
     assert (scores(load_head(tmp_path, 3), rows()) == scores(before, rows())).all()

@@ -5,14 +5,9 @@ from collections.abc import Sequence
 import pytest
 from support.each import each
 
+from harness.models.local import vllm_model
 from harness.models.local.tokenization import ChoiceTokens
-from harness.models.local.vllm_model import (
-    MOST_NEXTS,
-    Logprobs,
-    ScoringPrompt,
-    scoring_prompts,
-    total_logprobs,
-)
+from harness.models.local.vllm_model import ScoringPrompt, scoring_prompts, total_logprobs
 
 Rows = Sequence[tuple[int, ...]]
 
@@ -26,7 +21,7 @@ def logprob(before: Sequence[int], token: int) -> float:
     return -token - sum(place * each for place, each in enumerate(before)) / 1000
 
 
-def told(reading: ScoringPrompt) -> Logprobs:
+def told(reading: ScoringPrompt) -> vllm_model.Logprobs:
     prompt = reading.prompt
     own = [logprob(prompt[:at], prompt[at]) for at in range(1, len(prompt))]
     nexts = {token: logprob(prompt, token) for token in reading.nexts}
@@ -79,11 +74,11 @@ def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int) -> None:
 
 
 def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings() -> None:
-    choices = tokens([(7, number) for number in range(MOST_NEXTS + 2)], 1)
+    choices = tokens([(7, number) for number in range(vllm_model.MOST_NEXTS + 2)], 1)
 
     asked = scoring_prompts(choices)
 
-    assert [len(each.nexts) for each in asked] == [MOST_NEXTS, 2]
+    assert [len(each.nexts) for each in asked] == [vllm_model.MOST_NEXTS, 2]
     found = total_logprobs(choices, asked, map(told, asked))
     assert found == [by_hand(row, 1) for row in choices.rows]
 
