@@ -4,19 +4,28 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args
 
-from harness.analysis.agreement import EPSILONS, AgreementSettings, agreement_with
-from harness.analysis.panels import AgreementQuery
-from harness.analysis.tables import run_frames as frames
+from harness.analysis import error_table
+from harness.analysis.agreement import COLUMNS as AGREED
+from harness.analysis.agreement import EPSILONS, AgreementSettings
+from harness.analysis.agreement import agreement as agreement_frame
+from harness.analysis.boards import ranked
+from harness.analysis.boards.views import board_notes, ranked_on
+from harness.analysis.flags import RateQuery, flags
+from harness.analysis.panels import AgreementQuery, panels
+from harness.analysis.rates import rates
 from harness.analysis.tables.build import Changes, TableInput, adapted, build
 from harness.core import Judge, Model
+from harness.data.ratings import read_ratings
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
 from harness.judges.asking import Orders
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.bundle import write_bundle
 from harness.pipeline.execute import judge, run
+from harness.pipeline.items import item_cells, item_columns
 from harness.pipeline.resolve import RunOptions, resolve, resolve_stored
 from harness.pipeline.score import ALL, all_scores
 from harness.present.document import frame_of, write
@@ -26,13 +35,18 @@ from harness.present.page.page import REPORT, write_page
 from harness.specs.layouts import LayoutSpec
 from harness.stats.agreement import Scale
 from harness.storage.find_runs import find_run, find_runs, run_folders, shown_runs, without_earlier
-from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, cells_of
+from harness.storage.frames import load
+from harness.storage.runs import COLUMNS, RunFolder, ScoreRow, StoredRows, cells_of
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _T = TypeVar("_T")
+_SAMPLE_COLUMNS = (
+    *("task", "model", "sample_id", "cluster", "group", "variant", "decoding"),
+    *("answer", "gold", "judge", "value", "reason", "note"),
+)
 _log = logging.getLogger(__name__)
 
 
@@ -109,7 +123,8 @@ class EvaluatedRun:
         is measured.
         """
         space = self._with_data(data)
-        return frames.rates_frame(space, self._folder, _names(by, "by"), judge=judge, fpr=fpr)
+        query = RateQuery(by=tuple(_names(by, "by")), judge=judge, fpr=fpr)
+        return rates(*error_table.read_rate_texts(space, self._folder, query))
 
     def errors(
         self, kind: str = "all", *, judge: str = "gold", data: str | Path | None = None
@@ -119,7 +134,12 @@ class EvaluatedRun:
         All columns of the table that the run read, or of the file `data`, and what the run says of
         each text, in columns whose names begin with `harness_`.
         """
-        return frames.errors_frame(self._with_data(data), self._folder, kind, judge)
+        space, folder = self._with_data(data), self._folder
+        if kind not in error_table.KINDS:
+            raise SpecError(f"kind {kind!r}: give one of {', '.join(error_table.KINDS)}")
+        found = error_table.run_errors(folder, flags(folder, RateQuery(judge=judge)), kind)
+        originals = error_table.originals_of(space, folder) if len(found) else None
+        return error_table.error_frame(found, originals)
 
     def _with_data(self, data: str | Path | None) -> Workspace:
         if data is not None and not Path(data).exists():
@@ -217,12 +237,21 @@ def samples(runs: Runs | None = None, *, results: str | Path = "results") -> Dat
     Columns: task, model, sample_id, cluster, group, variant, decoding, answer, gold, judge, value,
     reason, note. An answer that no judge has read has one row without a judge.
     """
-    return frames.samples_frame(_folders(runs, results))
+    folders, keys = _folders(runs, results), ["task", "model", "run"]
+    answers = load(folders, "answers", ["row", "sample", "variant", "decoding", "answer"])
+    known = load(folders, "samples", ["sample", "cluster", "group", "gold"])
+    verdicts = load(folders, "verdicts", ["row", "judge", "value", "reason", "note"])
+    found = answers.merge(known, on=[*keys, "sample"])
+    found = found.merge(verdicts, on=[*keys, "row"], how="left")
+    return found.rename(columns={"sample": "sample_id"})[list(_SAMPLE_COLUMNS)]
 
 
 def items(runs: Runs | None = None, *, results: str | Path = "results") -> DataFrame:
     """One row an answer, with the columns of items.csv and of the judges of all runs."""
-    return frames.items_frame(_folders(runs, results))
+    read = [(folder.read(), StoredRows(folder)) for folder in _folders(runs, results)]
+    judges = tuple({entry.name: entry for file, _ in read for entry in file.judges}.values())
+    cells = (item_cells(file, record, judges) for file, rows in read for record in rows)
+    return pandas.DataFrame(cells, columns=item_columns(judges))
 
 
 def leaderboard(
@@ -238,7 +267,10 @@ def leaderboard(
     if task not in {None, *tasks}:
         raise StoreError(f"no run of task {task!r}{did_you_mean(str(task), sorted({*tasks}))}")
     own = [one for one, name in zip(folders, tasks, strict=True) if task in (None, name)]
-    return frames.board_frame(own)
+    scores, boards, _ = ranked.leaderboard(own, is_every=True)
+    found = ranked.board_rows(scores, boards, is_every=True)
+    found.attrs = {"title": ranked_on(boards), "notes": board_notes(boards)}
+    return found
 
 
 def table(
@@ -318,7 +350,8 @@ def agreement(
     """How far each judge agrees with people's ratings: the columns of agreement.csv.
 
     `ratings` is a CSV file with the columns task, sample_id, model, rater, value, scale. `orders`
-    says which orders of a judge that was asked in two.
+    says which orders of a judge that was asked in two. `attrs` has the `sentences` of each panel of
+    raters, below its title.
     """
     known = {"orders": get_args(Orders), "level": get_args(Scale), "rater_kind": (*EPSILONS,)}
     for name, value in (("orders", orders), ("level", level), ("rater_kind", rater_kind)):
@@ -326,7 +359,14 @@ def agreement(
             raise SpecError(f"{name} {value!r}: give one of {', '.join(known[name])}")
     settings = AgreementSettings(seed, draws, level, EPSILONS[rater_kind])
     query = AgreementQuery(tuple(judges), orders=orders)
-    return agreement_with(Path(ratings), _folders(None, results), query, settings)
+    found = [
+        agreement_frame(panel, settings)
+        for panel in panels(read_ratings(Path(ratings)), _folders(None, results), query)
+    ]
+    made = pandas.concat(found or [pandas.DataFrame(columns=list(AGREED))], ignore_index=True)
+    said = ([own.attrs["title"], *own.attrs["sentences"]] for own in found)
+    made.attrs = {"sentences": list(chain.from_iterable(said))}
+    return made
 
 
 def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") -> DataFrame:

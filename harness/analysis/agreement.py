@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, combinations
-from pathlib import Path
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from harness.analysis.findings import agreement_findings
-from harness.analysis.panels import ALL_SYSTEMS, AgreementQuery, JudgeTable, Panel, panels
-from harness.data.ratings import MEAN, read_ratings
+from harness.analysis.panels import ALL_SYSTEMS, JudgeTable, Panel
+from harness.data.ratings import MEAN
 from harness.lazy import DataFrame, pandas
 from harness.stats import agreement as agreements
 from harness.stats import comparison, correlation, reliability
@@ -21,7 +20,6 @@ from harness.stats.agreement import Scale
 from harness.stats.correlation import Coefficient
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.storage.frames import records
-from harness.storage.runs import RunFolder
 from harness.storage.signature import JudgeRecipe
 
 _LEAST_RATERS = 3  # of the alternative annotator test
@@ -81,24 +79,6 @@ def agreement(panel: Panel, settings: AgreementSettings) -> DataFrame:
     by = "means over raters" if panel.raters == (MEAN,) else f"{count} rater{'s' * (count > 1)}"
     made.attrs["title"] = "; ".join(filter(None, (rated, panel.label, f"{cells}, {by}")))
     made.attrs["sentences"] = agreement_findings(records(made))
-    return made
-
-
-def agreement_with(
-    people: Path,
-    folders: Sequence[RunFolder],
-    query: AgreementQuery | None = None,
-    settings: AgreementSettings | None = None,
-) -> DataFrame:
-    """The agreement of runs with a file of people's ratings, one panel below the other.
-
-    `attrs` has the `sentences` of each panel, below its title.
-    """
-    query, settings = query or AgreementQuery(), settings or AgreementSettings()
-    found = [agreement(one, settings) for one in panels(read_ratings(people), folders, query)]
-    made = pandas.concat(found or [pandas.DataFrame(columns=list(COLUMNS))], ignore_index=True)
-    said = [[own.attrs["title"], *own.attrs["sentences"]] for own in found]
-    made.attrs = {"sentences": list(chain.from_iterable(said))}
     return made
 
 

@@ -141,7 +141,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
-    """Two views and their common items; `is_pooled` for those of several decodings together.
+    """Two views and their common items, of one decoding each or of several together.
 
     `name` is the comparison's in tables. `items` has a row a sample and decoding: `id`, `cluster`,
     `group`, `sample_choices`, and the scores `a` and `b`, NaN where one is missing.
@@ -152,8 +152,7 @@ class Pairing:
     first: RunView
     second: RunView
     decodings: tuple[str, str]
-    items: "DataFrame"
-    is_pooled: bool = False
+    items: DataFrame
 
     @property
     def sides(self) -> tuple[RunView, RunView]:
@@ -398,7 +397,7 @@ def _paired(
             sides = zip(*(pairing.decodings for pairing in each), strict=True)
             first, second = (headline_label(list(dict.fromkeys(labels))) for labels in sides)
             items = pandas.concat([pairing.items for pairing in each], ignore_index=True)
-            yield replace(each[0], decodings=(first, second), items=items, is_pooled=True)
+            yield replace(each[0], decodings=(first, second), items=items)
 
 
 def _common(runs: _Runs) -> tuple["Index[str]", int, list[str]]:

@@ -177,12 +177,11 @@ class _Rated:
             name, _, drawn = scale.rpartition("@")
             is_drawn = scale not in known and name in known
             variant, decoding = (name, drawn) if is_drawn else (scale, "")
-            is_variant = variant in known
-            names = {variant} & (wanted or known) if is_variant else wanted
-            lost += len(rated) * (is_variant and variant not in ran)
-            for one in ran & (
-                names if is_variant else names or {*self._last.task.default_variants[:1]}
-            ):
+            names = wanted or {*self._last.task.default_variants[:1]}
+            if variant in known:
+                names = {variant} & (wanted or known)
+                lost += len(rated) * (variant not in ran)
+            for one in ran & names:
                 found.setdefault((one, variant), []).append(rated.assign(decoding=decoding))
         if lost:
             task = self._last.run.task

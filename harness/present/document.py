@@ -75,7 +75,7 @@ def frame_of(tables: Sequence[PaperTable]) -> DataFrame:
         frames.append(pandas.DataFrame(rows, columns=_head(one)))
         if len(tables) > 1:
             frames[-1].insert(0, "table", one.title)
-    made = pandas.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    made = pandas.concat(frames, ignore_index=True)
     made.attrs["title"] = tables[0].caption if len(tables) == 1 else f"{len(tables)} tables"
     made.attrs["notes"] = list(dict.fromkeys(note for one in tables for note in one.notes))
     made.attrs["signatures"] = sorted({text for one in tables for text in one.signatures})
