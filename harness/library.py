@@ -18,6 +18,7 @@ from harness.analysis.flags import RateQuery, flags
 from harness.analysis.panels import AgreementQuery, panels
 from harness.analysis.rates import rates
 from harness.analysis.tables.build import Changes, TableInput, adapted, build
+from harness.analysis.tables.printed import with_printed
 from harness.core import Judge, Model
 from harness.data.ratings import read_ratings
 from harness.errors import HarnessError, SpecError, StoreError, did_you_mean
@@ -279,6 +280,7 @@ def table(
     *,
     ratings: str | Path | None = None,
     files: Sequence[str | Path] = (),
+    is_printed: bool = False,
     out: str | Path | None = None,
     results: str | Path = "results",
     workspace: Workspace | None = None,
@@ -290,14 +292,17 @@ def table(
     `table`. `out` also writes it, to .tex, .md, .html or .csv. `layout` is a name in
     configs/layouts/, the path of a YAML file, or a spec; without it, models by judges. `changes`
     are keys of a layout; `ratings` is a file of people's; `files` replaces the layout's.
+    `is_printed`: what the paper of a named layout prints, what is here, and the difference.
     """
-    opened = _opened(workspace)
+    opened, named = _opened(workspace), layout if isinstance(layout, str) else ""
     if isinstance(layout, str):
         layout = opened.registry.load("configs/layouts", layout) if layout else None
     data = opened.data or opened.registry.cache / "data"
     people = Path(ratings) if ratings else None
     given = TableInput(_folders(runs, results), people, tuple(map(Path, files)), data)
     made = build(adapted(layout, **changes), given)
+    if is_printed:
+        made = with_printed(opened.registry.all("configs/golden"), named, made)
     if out is not None:
         write(made, Path(out))
     return frame_of(made)

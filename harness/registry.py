@@ -135,6 +135,10 @@ class Registry:
         """List every name of a section, sorted."""
         return sorted({p.stem for home in self.homes for p in (home / section).glob("*.yaml")})
 
+    def all(self, section: Section) -> dict[str, Any]:
+        """The spec of each name of a section."""
+        return {name: self.load(section, name) for name in self.names(section)}
+
     def about(self, section: Section, name: str) -> tuple[str, str]:
         """A YAML file's lines `kind` and `about`, read without parsing or checking the file."""
         text = self.file(section, name).read_text("utf-8", "replace")

@@ -207,8 +207,8 @@ def verify(
     from harness.analysis.verify import verify as verify_papers
 
     registry = options.registry(home)
-    names = [paper] if paper else registry.names("configs/golden")
-    papers = {name: registry.load("configs/golden", name) for name in names}
+    golden: Section = "configs/golden"
+    papers = {paper: registry.load(golden, paper)} if paper else registry.all(golden)
     folder = options.data_folder(data)
     if data is not None and not any((folder / source).is_dir() for source in SOURCES):
         fact = f"no folder of a source in it ({', '.join(sorted(SOURCES))})"

@@ -12,8 +12,6 @@ from harness.present.document import FORMS
 from harness.present.page.items import MOST_ANSWERS
 from harness.present.page.page import REPORT, PageServer, write_page
 from harness.present.screen import PAGE, say, show_json, show_rows, warn
-from harness.registry import Registry
-from harness.specs.data import GoldenSpec
 from harness.specs.layouts import LayoutSpec
 from harness.storage.find_runs import NoSuchRun, find_runs, run_folders, shown_runs
 
@@ -88,7 +86,7 @@ def table(
     given = TableInput(runs or run_folders(results), choice.ratings, files, folder)
     tables = build(_adapted(choice, found), given)
     if choice.is_printed:
-        tables = with_printed(_papers(registry), "".join(layouts), tables)
+        tables = with_printed(registry.all("configs/golden"), "".join(layouts), tables)
     if is_json:
         show_json([to_json(one) for one in tables])
     elif choice.out is None:
@@ -98,10 +96,6 @@ def table(
     else:
         write(tables, choice.out)
         say(f"wrote {len(tables)} {'table' if len(tables) == 1 else 'tables'} to {choice.out}")
-
-
-def _papers(registry: Registry) -> list[GoldenSpec]:
-    return [registry.load("configs/golden", name) for name in registry.names("configs/golden")]
 
 
 def _adapted(choice: TableChoice, found: LayoutSpec | None) -> LayoutSpec:

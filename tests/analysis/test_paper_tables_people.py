@@ -63,7 +63,7 @@ def given(folder: Path, *, is_rated: bool = True, kind: str = "scripted") -> Tab
 def test_what_a_paper_prints_has_what_is_here_next_to_it(tmp_path: Path) -> None:
     tables = build(BESIDE, given(tmp_path))
 
-    opinions, whole = (values(one) for one in with_printed([printed()], "toy", tables))
+    opinions, whole = (values(one) for one in with_printed({"doe": printed()}, "toy", tables))
 
     assert [*opinions] == [
         (f"{a}, MOS", f"{b}, people") for a, b in zip("ABC", MODELS, strict=True)
@@ -72,7 +72,7 @@ def test_what_a_paper_prints_has_what_is_here_next_to_it(tmp_path: Path) -> None
     assert whole["A, far", "ant, far"] == (50, 250, 200)
     # The paper's rule makes a rank of what is here, if all that it takes are.
     assert whole["A, MOS, rank", ""] == (3, 2, -1)
-    fewer, rest = with_printed([printed(C="dog")], "toy", tables)
+    fewer, rest = with_printed({"doe": printed(C="dog")}, "toy", tables)
     assert ("A, MOS, rank", "") not in rest.rows
     assert fewer.notes[-1] == "Printed, and not here: C, MOS; C, far."
 
@@ -81,9 +81,9 @@ def test_numbers_that_no_paper_prints_have_nothing_next_to_them(tmp_path: Path) 
     tables = build(BESIDE, given(tmp_path))
 
     with pytest.raises(SpecError, match="no printed numbers of layout 'other'; name one of toy"):
-        with_printed([printed()], "other", tables)
+        with_printed({"doe": printed()}, "other", tables)
     with pytest.raises(StoreError, match="none of the numbers that Doe prints"):
-        with_printed([printed(A="elk", B="emu", C="eel", MOS="nobody")], "toy", tables)
+        with_printed({"doe": printed(A="elk", B="emu", C="eel", MOS="nobody")}, "toy", tables)
 
 
 def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> None:

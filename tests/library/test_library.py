@@ -475,6 +475,8 @@ def test_a_table_of_named_runs_shows_what_is_asked(folder: Path, two: list[Evalu
 
     assert Path("own.tex").read_bytes() == Path("t.tex").read_bytes()
     assert len(ph.table(runs=["intent_resolution/oracle"], where=where)) == 1
+    with pytest.raises(ph.HarnessError, match="none of the numbers that Yerukola"):
+        ph.table("intent-levels", ["@pair"], is_printed=True)
     with pytest.raises(ph.HarnessError, match="cell 'valu': give some of value"):
         ph.table(runs=two, where=where, cell=["valu"])
 

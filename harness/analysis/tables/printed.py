@@ -17,17 +17,17 @@ _Numbers = Mapping[str, Mapping[str, Any]]
 
 
 def with_printed(
-    papers: Sequence[GoldenSpec], layout: str, tables: Sequence[PaperTable]
+    papers: Mapping[str, GoldenSpec], layout: str, tables: Sequence[PaperTable]
 ) -> list[PaperTable]:
     """The printed numbers of a layout that some tables have too, a row each.
 
-    Numbers of one place and of as many digits share a table. A printed rank, share or correlation
-    of numbers that are all here is made of these by the paper's rule. Raises SpecError where no
-    paper prints such numbers, StoreError where the tables have none of them.
+    The whole numbers of one place share a table, and so do the others. A printed rank, share or
+    correlation of numbers that are all here is made of these by the paper's rule. Raises SpecError
+    where no paper prints such numbers, StoreError where the tables have none of them.
     """
-    own = [spec for spec in papers if any(c.layout == layout for c in spec.all_cells)]
+    own = [spec for spec in papers.values() if any(c.layout == layout for c in spec.all_cells)]
     if not own:
-        known = {c.layout for spec in papers for c in spec.all_cells if c.layout}
+        known = {c.layout for spec in papers.values() for c in spec.all_cells if c.layout}
         some = ", ".join(sorted(known))
         raise SpecError(f"no printed numbers of layout {layout!r}; name one of {some}")
     made = [one for spec in own for table in tables for one in _of_table(spec, layout, table)]
@@ -51,12 +51,13 @@ def _of_table(spec: GoldenSpec, layout: str, table: PaperTable) -> list[PaperTab
     lost = [name for name, own in found.items() if not own]
     more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
     note = f"Printed, and not here: {'; '.join(lost[:MOST_NAMED])}{more}."
-    groups: dict[tuple[str, int], list[CellSpec]] = {}
+    groups: dict[tuple[str, bool], list[CellSpec]] = {}
     for cell in cells:
         if found.get(cell.cell):
-            groups.setdefault((cell.table, decimals(cell.published)), []).append(cell)
+            groups.setdefault((cell.table, isinstance(cell.published, int)), []).append(cell)
     made = []
-    for (place, digits), own in groups.items():
+    for (place, _), own in groups.items():
+        digits = max(decimals(cell.published) for cell in own)
         style = replace(table.style, shows=("value", "interval"), digits=digits, percent=False)
         rows = [(c, of, number) for c in own for of, number in found[c.cell].items()]
         names = 1 + any(of for _, of, _ in rows)
