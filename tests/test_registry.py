@@ -190,7 +190,6 @@ def test_a_hosted_model_needs_its_key(environ: Mapping[str, str], is_refused: bo
 )
 def test_a_price_of_ones_own_comes_first(toy: Toy, listed: str, expected: Price | None) -> None:
     toy.write("configs/prices.yaml", f"prices:\n  gpt-4o: {listed}\n")
-
     registry = toy.space().registry
 
     assert registry.price("gpt-4o") == expected

@@ -55,7 +55,6 @@ def test_a_source_that_can_be_fetched_is_named_in_the_warning(
 
 def test_a_data_folder_is_read_without_warning(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
     space = data_folder(toy, "\n".join(lines(3)))
-
     samples, entry = space.samples(space.registry.load("tasks", "toy").data)
 
     assert (len(samples), entry.mode, caplog.text) == (3, "released", "")

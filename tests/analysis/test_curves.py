@@ -144,7 +144,6 @@ def test_runs_that_differ_are_never_one_series(other: StoredRun, expected: list[
 
 def test_panels_of_two_data_sets_are_named_for_them() -> None:
     rows = laid(stored(FLAT), measured("e4b7", source="toxigen"))
-
     titles = [panel.title for panel in drawn(rows).panels]
 
     assert titles[:2] == ["TPR (hits), toy", "FPR (false alarms), toy"]

@@ -118,9 +118,7 @@ def test_no_or_equal_runs_make_an_empty_table_or_each_score_once(tmp_path: Path)
 @pytest.mark.parametrize("order", [("small", "large"), ("large", "small")])
 def test_of_two_holders_of_a_score_the_fuller_wins(tmp_path: Path, order: tuple[str, ...]) -> None:
     held = {"small": scored("a", 0.2, n=5), "large": scored("a", 0.8, n=9)}
-
     found = collect(run(tmp_path, name, held[name]) for name in order)
-
     assert found[["value", "n"]].to_numpy().tolist() == [[0.8, 9]]
 
 

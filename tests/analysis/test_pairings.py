@@ -92,7 +92,6 @@ def test_samples_of_one_id_that_differ_are_no_common_ones(changed: Sample) -> No
 def test_what_one_sample_has_and_the_other_lacks_makes_no_difference() -> None:
     more = sample(0, fields={"topic": "tea 0", "dialog": "Tea?"}, references={"labels": ("a",)})
     first = one_level("1", samples=[more])
-
     [pairing] = between(first, one_level("0", model=SMALL))[0]
 
     assert readings(pairing) == [("s000", 1.0, 0.0)]
@@ -129,7 +128,6 @@ def test_runs_of_one_task_are_compared_by_variant_order_and_pool() -> None:
 def test_other_words_for_one_variant_are_told() -> None:
     second = one_level("01")
     reworded = replace(second.file, variants={"base": "77ab01ce"})
-
     found = between(WORDS, StoredRun(reworded, second.rows))
 
     assert "prompts or decoding differ between the runs: base" in found[1]

@@ -129,7 +129,6 @@ def test_runs_of_two_recipes_are_kept_apart(
 def test_a_judge_of_two_recipes_or_snapshots_is_two_judges() -> None:
     first, *others = runs(near=NEAR)
     rows = [replace(row, verdicts={"near": rated_runs.judged(1.0, "snap-2")}) for row in first.rows]
-
     panel = only(panels_of([StoredRun(first.file, rows), *others], ratings(ann=ANN), BASE))
 
     assert [judge.recipe.split("|")[2] for judge in panel.judges] == ["near:00", "near:00@snap-2"]

@@ -145,7 +145,6 @@ def test_cells_are_of_no_group_of_several_or_crossed() -> None:
 
 def test_a_missing_answer_is_no_unflagged_text() -> None:
     rows = [*ROWS, *[text(f"m{n}", is_hateful=True, at=0.1, said=Reason.REFUSED) for n in range(5)]]
-
     found = rates(written(rows), RateQuery())
 
     assert (found["all", "tpr"].n, found["all", "tpr"].missing) == (80, 5)
@@ -169,9 +168,7 @@ def test_a_group_without_answers_of_a_kind_has_no_rate_and_says_why() -> None:
 
 def test_a_gap_of_few_originals_has_no_test() -> None:
     copies = [replace(r, sample=replace(r.sample, cluster=f"c{n % 4}")) for n, r in enumerate(ROWS)]
-
     found = gaps(written(copies), RateQuery(by=("target",)))
-
     assert {(gap.p, gap.low, gap.note) for gap in found} == {(None, None, "too few")}
 
 

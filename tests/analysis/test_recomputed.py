@@ -238,9 +238,7 @@ def test_stored_answers_are_counted_by_phenomenon(
     values: Mapping[str, float],
 ) -> None:
     write_hu(tmp_path)
-
     found = compute(tmp_path)
-
     assert {name: found[name] for name in values} == pytest.approx(values)
 
 

@@ -100,7 +100,6 @@ def test_what_was_asked_says_how_answers_were_given_by_which_models() -> None:
 def test_words_on_ranks_are_for_two_models_or_more(tmp_path: Path, models: str, words: str) -> None:
     shares = tuple((name, 0.5) for name in models)
     write_runs(tmp_path, Sketch(models=shares, has_choices=False))
-
     page = data_of(page_text(page_data(run_folders(tmp_path), tmp_path)))
 
     assert words in section(page, "leaderboard")["tables"][0]["about"]
@@ -222,7 +221,6 @@ def test_without_a_ledger_the_page_says_that_it_lacks_prompts(
     results: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(results / "runs", tmp_path / "runs")
-
     data = page_data(run_folders(tmp_path), tmp_path)
 
     assert [note for note in data.notes if "calls ledger is not below" in note]

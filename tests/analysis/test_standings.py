@@ -207,7 +207,6 @@ def test_a_constant_classifier_is_never_first(golds: list[str], bad: list[str]) 
 def test_a_constant_detector_is_never_first(tmp_path: Path, rate: float) -> None:
     rows = {"constant": flagged(rate, rate), "wrong": flagged(0.1, 0.9)}
     folders = [kept(tmp_path, run_of(own), own, model=name) for name, own in rows.items()]
-
     made = board(folders)
 
     assert ranks(made) == {"wrong": (1, None, None), "constant": (None,) * 3}
@@ -284,7 +283,6 @@ def test_what_the_controls_show_is_said_with_the_interval_of_their_gap(
 ) -> None:
     is_alike = told.startswith("is unfit")
     said(tmp_path, oracle=literal[::-1] if is_alike else "1" * 40, literal=literal)
-
     _, err = printed(tmp_path, capsys)
 
     assert told in err

@@ -47,17 +47,13 @@ def test_a_cell_is_judged_by_its_last_digit_and_by_what_is_known(
     tmp_path: Path, cell: dict[str, Any], status: str, reason: str | None
 ) -> None:
     write_dialogues(tmp_path)
-
     found = only(cell, tmp_path)
-
     assert (found.status, found.reason) == (status, reason)
 
 
 def test_half_a_unit_away_still_rounds_to_the_printed_number() -> None:
     cell = {**RULE, "published": "0.50", "tolerance": 0.5}
-
     found = only(cell, None, inputs={"half": [1, 2], "other half": [-2]})
-
     assert (found.recomputed, found.status, found.by) == (1.0, OK, "figures")
 
 

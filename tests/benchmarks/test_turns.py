@@ -33,7 +33,6 @@ def test_ways_take_turns_and_each_has_a_new_folder(tmp_path: Path) -> None:
 
 def test_a_process_is_measured_with_its_children(tmp_path: Path) -> None:
     script = "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'; sleep 0.05"
-
     seen = measure(shell(script, tmp_path))
 
     assert seen.wall_s > 0.05

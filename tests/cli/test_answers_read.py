@@ -87,7 +87,6 @@ def test_minimal_pairs_stand_together_with_the_stress_marked(judged: Toy, capsys
 
 def test_the_worst_answers_by_a_judge_come_first(judged: Toy, capsys: Lines) -> None:
     literal, oracle = map(str, judged.runs())
-
     said = shown(judged, capsys, oracle, literal, "--sort", "worst", "--judge", "near", "--below=1")
 
     assert "12 of 12 items" in said
@@ -174,7 +173,5 @@ def test_what_runs_lack_is_told(
     judged: Toy, capsys: Lines, words: tuple[str, ...], told: str
 ) -> None:
     run = str(judged.runs()[0])
-
     assert main(["items", run, *words, "--results", str(judged.results)]) == 2
-
     assert told in capsys.readouterr().err

@@ -60,7 +60,6 @@ def test_a_claude_without_forms_is_read_by_its_words(
 ) -> None:
     claude.edit("configs/models/claude.yaml", "attempts: 2", "is_structured_output: false")
     stub.script = Script(replies={"": (reply,)}, key=KEY)
-
     assert claude.run("--variant", "base", "--judge", "stars") == code
 
     assert overall(claude, "mean_rating") == {value}

@@ -226,7 +226,6 @@ def test_a_mistake_in_a_file_names_the_file_and_the_nearest_right_thing(
     toy: Toy, capsys: Lines, *, file: str, old: str, new: str, facts: list[str]
 ) -> None:
     toy.edit(file, old, new)
-
     assert toy.run() == 2
 
     err = capsys.readouterr().err

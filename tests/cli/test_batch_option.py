@@ -71,7 +71,6 @@ def test_a_finished_run_in_batches_needs_no_server_to_name_its_model(
 
 def test_a_judge_asks_in_batches_apart_from_the_model_tested(toy: Toy, stub: StubServer) -> None:
     toy.run("--variant", "base", model="alpha")
-
     assert toy.main("judge", str(toy.runs()[0]), "--judge", "choice", "--batch") == 0
 
     assert sizes(stub) == [2 * ANSWERS]
@@ -85,7 +84,6 @@ def test_a_server_that_is_not_there_is_told_of_at_once(
 ) -> None:
     monkeypatch.delenv("HARNESS_SERVER_URL")
     monkeypatch.delenv("CLAUDE_URL")
-
     assert toy.run("--batch", model=model) == 2
 
     assert f"harness: model {model}: no server at http://127.0.0.1:9" in capsys.readouterr().err
@@ -103,7 +101,6 @@ def test_a_run_that_ends_within_a_batch_goes_on(toy: Toy, stub: StubServer, caps
 def test_a_run_is_told_of_batches_that_wait(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.batches.faults = {"GET /v1/batches/batch_1": ["401"]}
     toy.run("--variant", "base", "--batch", model="beta")
-
     toy.run("--variant", "base", "--limit", "2", model="beta")
 
     assert "model beta: 1 batches with 12 requests were handed in" in capsys.readouterr().err

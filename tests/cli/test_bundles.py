@@ -82,7 +82,6 @@ def controls(made: Path, tmp_path: Path) -> Path:
 
 def test_runs_by_gold_and_by_spelling_are_derived_the_same(controls: Path, capsys: Lines) -> None:
     capsys.readouterr()
-
     assert main(["bundle", "--check", str(controls)]) == 0
 
     lines = capsys.readouterr().out.splitlines()

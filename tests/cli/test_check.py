@@ -113,7 +113,5 @@ def test_a_bad_model_is_told(
     reply: Callable[[Request], Response], modes: set[Mode], fact: str
 ) -> None:
     model = ScriptedModel("m", reply, modes=frozenset(modes))
-
     found = problems(check_model(lambda: model, "m", place=("a", "base", "step"), may_ask=True))
-
     assert any(fact in line for line in found), found

@@ -220,7 +220,6 @@ def test_a_merge_names_the_shard_of_all_that_lacks(
     given = ("--task", "quiz", "--model", "alpha", "--answers", "written")
     for number in (1, 3):
         toy.main("run", *given, "--shard", f"{number}/3")
-
     assert toy.main("merge", *given) == 2
 
     assert "24 calls are not stored (24 of quiz, alpha): run shard 2/3," in capsys.readouterr().err
@@ -258,7 +257,6 @@ def test_a_plan_in_shards_ends_in_the_bytes_of_one_plan(toy: Toy, stub: StubServ
 @pytest.mark.slow
 def test_a_budget_is_shared_by_shards_and_never_passed(toy: Toy, stub: StubServer) -> None:
     path = toy.write("night.yaml", PLAN.replace("budget_usd: 9", "budget_usd: 0.003"))
-
     codes = [toy.main("run", str(path), "--shard", f"{number}/3") for number in (1, 2, 3)]
 
     cost = paid((toy.results / "calls").rglob("*.jsonl"))

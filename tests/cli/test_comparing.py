@@ -152,7 +152,6 @@ def test_samples_in_one_run_alone_are_told_and_make_the_code_one(ran: Toy, capsy
     before = set((ran.results / "runs/toy/literal").iterdir())
     ran.run("--variant", "base", "--limit", "2", model="literal")
     [part] = set((ran.results / "runs/toy/literal").iterdir()) - before
-
     assert compare(ran, run_of(ran, "toy", "oracle"), str(part)) == 1
 
     assert "4 samples of run" in capsys.readouterr().err

@@ -157,7 +157,5 @@ def test_a_board_has_the_chosen(
 
 def test_controls_on_six_items_are_too_few_to_tell(toy: Toy, capsys: Lines) -> None:
     toy.run("--variant", "base", model="oracle,literal")
-
     main(["leaderboard", "--results", str(toy.results)])
-
     assert "too few samples to know whether it is fit (6 of 10)" in capsys.readouterr().err

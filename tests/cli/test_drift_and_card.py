@@ -194,7 +194,6 @@ def test_drift_tells_how_many_texts_a_rate_is_of_in_80_columns(
 
 def test_drift_by_groups_needs_something_to_compare(tmp_path: Path, capsys: Lines) -> None:
     old = table(tmp_path / "may.csv", flagged=12)
-
     assert main(["drift", str(old), str(old), "--implicitness", "score", "--by", "topic"]) == 2
 
     said = capsys.readouterr().err

@@ -255,7 +255,6 @@ def test_a_judge_is_named_after_another_model_than_its_own_alone(
     toy: Toy, stub: StubServer, *, options: tuple[str, ...], label: str, model: str
 ) -> None:
     toy.run("--variant", "base", model="alpha")
-
     assert toy.main("judge", str(toy.runs()[0]), *options) == 0
 
     assert asked(stub)[model] == ANSWERS * BOTH_ORDERS

@@ -20,15 +20,12 @@ def test_each_reason_is_told_with_its_commonest_message_and_its_remedy(
     toy: Toy, stub: StubServer, capsys: Lines, *, fault: str, told: str
 ) -> None:
     stub.script = Script(faults={"number 3": (fault,) * 9})
-
     assert toy.run("--variant", "base", model="alpha") == 1
-
     assert f"no answer to judge: {told}" in capsys.readouterr().err
 
 
 def test_failed_replies_of_a_judge_are_told(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = Script(replies={"": ("1",)}, faults={"yes 3": ("500",) * 9})
-
     assert toy.run("--variant", "base", "--judge", "choice") == 1
 
     err = capsys.readouterr().err
@@ -85,7 +82,6 @@ def test_cut_reasoning_is_told_its_room_to_reason(
 
 def test_a_run_that_ends_early_names_the_rest(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     toy.edit("configs/models/beta.yaml", "base_url_env: HARNESS_SERVER_URL", "base_url_env: NONE")
-
     assert toy.run("--variant", "base", model="alpha,beta,umpire,oracle") == 2
 
     err = capsys.readouterr().err

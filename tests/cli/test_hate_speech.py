@@ -85,7 +85,6 @@ def test_alarms_on_several_data_name_the_data(toy: Toy, scorer: str, capsys: Lin
 
 def test_what_is_said_of_data_is_said_once_for_several_models(toy: Toy, capsys: Lines) -> None:
     path = table(toy, "rated.csv", ("text", "toxicity_human", "intent"), [*RATED, ("", "1", "1")])
-
     run(toy, "none", "--data", str(path), "--map", "toxigen", model="oracle,random")
 
     assert len(toy.runs()) == 2

@@ -9,7 +9,6 @@ NAMES = ("a|b", "|", "a\tb", "a\nb", "a\x1b[2Jb", "a:b", "a\u2028b", "a\x7f")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_judge_of_such_a_name_is_told_before_a_call(toy: Toy, capsys: Lines, name: str) -> None:
     toy.write(f"configs/judges/{name}.yaml", FILES["configs/judges/near.yaml"])
-
     assert toy.run("--judge", name) == 2
 
     assert "rename" in (err := capsys.readouterr().err)
@@ -23,7 +22,6 @@ def test_such_a_task_or_model_is_told(toy: Toy, capsys: Lines, *, kind: str, nam
     known = "tasks/toy.yaml" if kind == "tasks" else "configs/models/alpha.yaml"
     toy.write(f"{kind}/{name}.yaml", (toy.home / known).read_text("utf-8"))
     task, model = (name, "oracle") if kind == "tasks" else ("toy", name)
-
     assert toy.main("run", "--task", task, "--model", model) == 2
 
     assert "rename" in capsys.readouterr().err

@@ -82,7 +82,6 @@ def told(capsys: Lines) -> bool:
 def test_no_table_is_told(tmp_path: Path, capsys: Lines, *, name: str, command: str) -> None:
     (path := tmp_path / name).write_bytes(TABLES[name])
     out = ["--column", "text", "-o", str(tmp_path / "out")]
-
     assert main([*command.split(), str(path), *out]) == 2
 
     assert told(capsys)
@@ -124,9 +123,7 @@ def test_raters_who_rated_different_items_are_no_crash(toy: Toy) -> None:
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_that_is_none_is_told(toy: Toy, capsys: Lines, name: str) -> None:
     (path := toy.folder / "log.jsonl").write_bytes(LOGS[name])
-
     assert toy.main("import", str(path), "--task", "quiz", "--model", "z") == 2
-
     assert told(capsys)
 
 

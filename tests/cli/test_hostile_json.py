@@ -20,7 +20,6 @@ def nested(depth: int, kind: str = "[") -> str:
 def test_a_sample_that_nests_is_told(toy: Toy, capsys: Lines, *, depth: int, key: str) -> None:
     line = f'{{"group": "a", "references": {{}}, "{key}": {nested(depth, "{")}}}'
     toy.write("tasks/samples/toy.jsonl", line)
-
     assert toy.run() == 2
 
     assert capsys.readouterr().err.splitlines()[-1].startswith("harness: ")

@@ -36,7 +36,5 @@ def test_a_wrong_address_is_told_once(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: Lines, url: str
 ) -> None:
     monkeypatch.setenv("HARNESS_SERVER_URL", url)
-
     assert toy.run(model="alpha") == 2
-
     assert "is no server address" in capsys.readouterr().err

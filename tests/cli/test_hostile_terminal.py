@@ -41,7 +41,6 @@ def test_stored_escapes_of_an_earlier_version_are_not_shown(toy: Toy, capsys: Li
     toy.run("--variant", "base")
     scores = toy.runs()[0] / "scores.csv"
     scores.write_text(scores.read_text("utf-8").replace("|near:", f"|near{ESCAPES}:"), "utf-8")
-
     assert main(["leaderboard", "--results", str(toy.results)]) == 0
 
     assert [obeyed(text) for text in capsys.readouterr()] == [set(), set()]
@@ -70,7 +69,6 @@ def test_nothing_that_is_put_on_a_screen_holds_an_escape(put: object, capsys: Li
 
 def test_a_message_of_a_library_holds_no_escape(capsys: Lines) -> None:
     main(["list"])
-
     logging.getLogger("harness.models.client").warning("batch %s: odd", ESCAPES)
 
     assert "odd" in (err := capsys.readouterr().err)

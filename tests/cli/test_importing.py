@@ -42,9 +42,7 @@ def bring(desk: Desk, *arguments: str) -> int:
 
 def test_a_mistake_is_one_message_and_code_2(desk: Desk, capsys: Lines) -> None:
     desk.put("in.json", "{}")
-
     assert bring(desk) == 2
-
     assert capsys.readouterr().err.startswith("harness: in.json: of no layout known here")
 
 
@@ -78,9 +76,7 @@ def take(quiz: Quiz, *arguments: str) -> int:
 
 def test_rows_without_an_answer_are_counted_by_file(quiz: Quiz, capsys: Lines) -> None:
     rows = [posed_files.answered(0), posed_files.answered(1) | {"distribution": ""}]
-
     take(quiz, str(write(quiz.folder / "in.csv", *rows)))
-
     assert "in.csv: 1 row without an answer: missing" in capsys.readouterr().err
 
 

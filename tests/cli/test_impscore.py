@@ -86,7 +86,6 @@ def test_scores_go_to_a_file_of_the_kind_it_says(ending: str, home: Toy, capfd: 
 def test_stdin_is_read_as_what_it_looks_like(data: bytes, options: list[str], home: Toy) -> None:
     path = str(home.home / "configs/scorers/random.json")
     command = [sys.executable, "-m", "harness", "impscore", "score", "-", "--scorer", path]
-
     done = subprocess.run([*command, *options, "--json"], input=data, capture_output=True)
 
     expected = [one.value for one in random_scorer().score(["It is cold.", "Nice."])]
@@ -139,7 +138,6 @@ def test_a_mistake_is_told_before_anything_is_encoded(
 def test_a_file_that_is_read_is_never_written_over(spelling: str, home: Toy, capfd: Lines) -> None:
     (home.home / "link.csv").symlink_to(home.home / "texts.csv")
     before = (home.home / "texts.csv").read_bytes()
-
     code = impscore(home, "score", "texts.csv", "-o", str(home.home / spelling))
 
     assert (code, (home.home / "texts.csv").read_bytes()) == (2, before)
@@ -208,7 +206,6 @@ def test_eval_prints_a_table_of_what_the_file_has(home: Toy, capfd: Lines) -> No
 
 def test_eval_with_a_sentence_without_a_score_says_so(home: Toy, capfd: Lines) -> None:
     home.write("graded.jsonl", GRADED + '{"topic": "c", "levels": ["x", ""]}')
-
     assert impscore(home, "evaluate", "graded.jsonl", "--json") == 1
 
     found = json.loads(capfd.readouterr().out)

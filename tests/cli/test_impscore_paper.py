@@ -240,7 +240,6 @@ def test_halves_of_a_study_are_told_apart_by_who_ranked_what(graded: Path, capsy
     people = {"ann": "cold", "bob": "cold", "cyd": "late", "dan": "late"}
     rows = [f"{who},{topic},{n},{n}" for who, topic in people.items() for n in LEVEL]
     rated(graded.parent / "two.csv", rows)
-
     found = beside(capsys, "two.csv")
 
     assert found["ann"]["part"] == found["bob"]["part"] != found["cyd"]["part"]

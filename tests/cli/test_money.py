@@ -218,9 +218,7 @@ def test_a_dry_run_tells_what_is_left_to_pay_and_whose_price_is_not_known(
     toy: Toy, stub: StubServer, capsys: Lines, *, options: tuple[str, ...], told: str
 ) -> None:
     toy.edit("configs/models/beta.yaml", "key_env: null", "key_env: STUB_KEY")
-
     toy.run("--variant", "base", *options, "--dry-run", model="alpha")
-
     assert told in capsys.readouterr().out
 
 
@@ -329,7 +327,5 @@ def test_an_unknown_part_is_said_to_be_unknown() -> None:
 @pytest.mark.parametrize(("count", "calls"), [(1, "1 call"), (12, "12 calls")])
 def test_calls_that_broke_off_are_told_where_nothing_else_is_known(count: int, calls: str) -> None:
     lost = Cost(1, None, None, None, Usage(), unanswered=count)
-
     told = cost_line(Costs(lost, lost, {}))
-
     assert told == f"{calls} broke off without an answer, at an unknown cost"

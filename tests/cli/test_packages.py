@@ -30,7 +30,6 @@ def named(folder: Path) -> dict[str, str]:
 
 def test_a_run_names_python_and_what_can_change_its_numbers(toy: Toy) -> None:
     toy.run()
-
     found = named(toy.runs()[0])
 
     assert found["python"] == python_version()

@@ -87,7 +87,6 @@ def test_a_reply_that_cannot_be_read_is_missing_and_told(
 ) -> None:
     perturb(toy, "--method", "adverbs")
     answered(toy, monkeypatch, lambda _: "that depends")
-
     code, rows = report(toy, capsys)
 
     assert (code, rows["adverbs"]["value"], rows["adverbs"]["missing"]) == (1, None, 8)
@@ -129,9 +128,7 @@ def test_a_mistake_is_told_in_one_message(
     toy: Toy, capsys: Lines, arguments: tuple[str, ...], named: str
 ) -> None:
     Path("mine.txt").write_text("mine", "utf-8")
-
     assert perturb(toy, *arguments) == 2
-
     assert named in capsys.readouterr().err
 
 

@@ -378,7 +378,6 @@ def test_without_its_server_auto_is_asked_nothing_new(
     toy.edit("configs/models/beta.yaml", "model: beta", "model: auto")
     toy.run("--variant", "base", "--limit", "2", model="beta")
     monkeypatch.setenv("HARNESS_SERVER_URL", "http://127.0.0.1:9/v1")
-
     assert toy.run("--variant", "base", model="beta") == 2
 
     assert "harness: model beta: no server at http://127.0.0.1:9/v1" in capsys.readouterr().err

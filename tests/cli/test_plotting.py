@@ -120,9 +120,7 @@ def test_features_and_embeddings_are_placed_by_label(name: str, texts: Path) -> 
 @pytest.mark.slow
 def test_without_an_ending_all_three_are_written(texts: Path) -> None:
     arguments = ("ferries.csv", "--scorer", "./random.json", "-o", "f", "--width", "9")
-
     assert main(["plot", "impscore-14", *arguments]) == 0
-
     assert {path.suffix for path in texts.glob("f.*")} == {".pdf", ".svg", ".png", ".csv"}
 
 
@@ -144,7 +142,6 @@ def test_without_matplotlib_the_data_are_written_and_one_line_says_what_to_insta
 ) -> None:
     # An empty entry in sys.modules is what Python takes for a package that is not there.
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-
     assert main([*arguments, "--scorer", "./random.json"]) == code
 
     assert capsys.readouterr().err.count('pip install -e ".[plots]"') == 1

@@ -64,7 +64,6 @@ def profile(*arguments: str) -> int:
 def test_thin_texts_are_counted_in_a_profile(home: Path) -> None:
     texts = ("The ferry is late.", "Tea please.", "The bees are out again.", "No")
     (home / "in.csv").write_text("\n".join(["text", *texts]), "utf-8")
-
     assert profile("in.csv") == 0
 
     (row,) = csv_rows(home / "out/profile.csv")
@@ -130,7 +129,6 @@ def test_samples_of_our_own_format_have_their_fields_and_references_as_columns(
 
 def test_without_a_folder_tables_are_printed_and_nothing_written(home: Path, capsys: Lines) -> None:
     (home / "in.csv").write_text("text,fields,group,references\nTea.,a,b,c\n", "utf-8")
-
     assert main(["impscore", "profile", "in.csv", "--scorer", "./random.json"]) == 0
 
     out = capsys.readouterr().out

@@ -134,7 +134,6 @@ def test_no_error_of_a_kind_is_said_and_nothing_is_written(
 ) -> None:
     toy, path = mine
     words = ("export", "errors", "--kind", "false-alarm", "-o", str(tmp_path / "none.csv"))
-
     assert command(toy, *words, "--data", str(path)) == 0
 
     assert "no false-alarm among 24 answers; nothing written" in capsys.readouterr().out

@@ -103,7 +103,6 @@ def test_a_run_that_ends_while_a_page_is_open_shows_up(server: PageServer, tmp_p
 def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path: Path) -> None:
     write_runs(tmp_path, Sketch(samples=3, models=(("alpha", 0.9),), has_choices=False))
     next(tmp_path.glob("runs/*/*/*/answers.parquet")).write_text("{", "utf-8")
-
     status, _, body = asked(server, "/data")
 
     assert status == 503

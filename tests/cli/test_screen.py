@@ -111,9 +111,7 @@ def test_hostile_words_of_a_model_are_harmless_where_they_are_shown(
 
 def test_a_prompt_is_shown_with_its_delimiters_as_they_are_sent(toy: Toy, capsys: Lines) -> None:
     toy.write("prompts/toy/base.user.j2", "<<<{{ story }}>>> [INST] What is said next?")
-
     toy.run("--dry-run", "--variant", "base")
-
     assert "<<<number 0.>>> [INST] What is said next?" in capsys.readouterr().out
 
 

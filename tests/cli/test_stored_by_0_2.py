@@ -29,7 +29,6 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", ["read", "items", "compare"])
 def test_an_earlier_version_has_its_remedy_told(results: Path, capsys: Lines, command: str) -> None:
     [folder] = run_folders(results)
-
     assert main([command, str(folder.path), "--results", str(results)]) == 2
 
     said = " ".join(capsys.readouterr().err.split())

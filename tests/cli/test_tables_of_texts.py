@@ -79,7 +79,6 @@ def test_a_large_group_of_a_column_is_reported(tmp_path: Path, capsys: Lines) ->
 def test_texts_that_are_one_chain_are_refused_with_a_remedy(tmp_path: Path, capsys: Lines) -> None:
     rows = [(f"one two three {word}",) for word in ("four", "five", "six", "seven")]
     posts = write(tmp_path / "posts.csv", ("text",), rows)
-
     assert main(["data", "split", str(posts), "-o", str(tmp_path / "parts")]) == 2
 
     said = "(link 'near'); too few to split: give more rows, or link 'same' or 'none'"
@@ -89,7 +88,6 @@ def test_texts_that_are_one_chain_are_refused_with_a_remedy(tmp_path: Path, caps
 def test_rows_in_two_files_are_counted_without_a_split(tmp_path: Path, capsys: Lines) -> None:
     train = write(tmp_path / "train.csv", ("text",), [("A cat sat.",), ("A dog ran off.",)])
     dev = write(tmp_path / "dev.csv", ("text",), [("a CAT sat",), ("Rain fell all day.",)])
-
     assert main(["data", "split", str(train), str(dev), "--check", "--json"]) == 1
 
     [found] = json.loads(capsys.readouterr().out)

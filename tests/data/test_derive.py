@@ -53,7 +53,6 @@ def test_a_pair_asks_about_each_stress_with_the_same_choices() -> None:
 def test_every_two_of_a_cluster_are_a_pair_and_no_others() -> None:
     samples = [stress(name, f"means {name}") for name in "abc"]
     samples += [stress("d", "means d", turn="t2"), stress("e", "means e", turn="t2")]
-
     asked = Counter(sample.choices for sample in derive(samples, PAIRS))
 
     duos = [("a", "b"), ("a", "c"), ("b", "c"), ("d", "e")]
@@ -62,7 +61,6 @@ def test_every_two_of_a_cluster_are_a_pair_and_no_others() -> None:
 
 def test_ids_separate_pairs_and_depend_on_the_pair_alone() -> None:
     samples = [stress(name, f"means {name}") for name in "abc"]
-
     every, some = derive(samples, PAIRS), derive(samples[1:], PAIRS)
 
     assert len({sample.id for sample in every}) == 6

@@ -44,7 +44,6 @@ def test_an_order_that_is_none_is_refused_with_sample_and_remedy(given: tuple[st
 @each("count", [2, 3, 4, 5, 6])
 def test_as_many_orders_as_there_are_differ_and_then_begin_again(count: int) -> None:
     every = factorial(count)
-
     orders = [permutation(numbered(count), number) for number in range(every)]
 
     assert len(set(orders)) == every
@@ -98,7 +97,6 @@ def test_an_option_is_answered_by_its_number_or_its_words_behind_the_lead(
     answers: str, lead: str, expected: list[str]
 ) -> None:
     layout = structs.replace(spec(answers, order=0), lead=lead)
-
     options = lay_out(sample(order0=("3", "1", "2")), layout)
 
     assert [option.answer for option in options] == expected

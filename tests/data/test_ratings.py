@@ -93,9 +93,7 @@ def test_a_wide_table_gives_a_rating_for_each_column_of_a_rater(tmp_path: Path) 
 
 def test_columns_of_raters_can_be_chosen_and_named(tmp_path: Path) -> None:
     path = written(tmp_path, "sample_id\tmodel\tnote\tx", "s1\tant, the\tfine\t3")
-
     found = read_rated(path, task="toy", raters={"x": "ann"})
-
     assert found[["model", "rater", "value"]].to_numpy().tolist() == [["ant, the", "ann", 3.0]]
 
 

@@ -74,7 +74,6 @@ def test_groups_and_near_duplicates_stay_in_one_part() -> None:
 def test_what_parts_share_is_counted_by_rows() -> None:
     train = ["The cat sat on a mat.", "A dog ran.", ""]
     dev = ["the CAT sat on a mat", "the cat sat on a red mat", "Nothing like it.", "A dog ran", ""]
-
     found = leaks([("train", train), ("dev", dev)])
 
     assert found.to_numpy().tolist() == [["dev", "train", 5, 2, 3]]

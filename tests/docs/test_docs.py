@@ -87,7 +87,6 @@ def test_pages_name_modules_and_folders_there_are() -> None:
 
 def test_every_command_line_of_a_page_is_one_of_the_program() -> None:
     lines = {shlex.join(line): line for path in PAGES for line in commands(path.read_text("utf-8"))}
-
     with contextlib.redirect_stdout(io.StringIO()):  # --help parses the other options first
         wrong = [text for text, line in lines.items() if main([*line, "--help"]) != 0]
 

@@ -49,7 +49,6 @@ def test_texts_without_a_measure_or_bin_are_reported(caplog: pytest.LogCaptureFi
 def test_a_tables_own_column_goes_before_the_tasks_scorer(scorer: str) -> None:
     scorer_used = Standin()
     spec = structs.replace(SPEC, scorer=scorer)
-
     found, label = measured(sample("a", "abc", implicitness="1.25"), by=scorer_used, spec=spec)
 
     assert (found[0].references["implicitness"], label) == (("1.25",), "d1f3+column")
@@ -69,7 +68,6 @@ def test_nothing_is_measured_where_nothing_is_asked_for(spec: ImplicitnessSpec |
 
 def test_texts_trained_on_are_flagged_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     trained = Standin(seen=frozenset({fingerprint("The kettle boils.")}))
-
     found, _ = measured(sample("a", "the KETTLE boils!"), sample("b", "It rains."), by=trained)
 
     assert [one.flags for one in found] == [("scorer_trained_on",), ()]

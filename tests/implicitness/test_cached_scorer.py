@@ -67,7 +67,6 @@ def test_a_folder_that_cannot_be_written_is_reported_and_does_not_stop_a_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
-
     found = CachedScorer(Standin(), tmp_path / "file").score(["abc", "\ud800"])
 
     assert [part.value for part in found] == [0.3, 0.1]

@@ -60,7 +60,6 @@ def test_means_are_over_items_and_intervals_over_topics() -> None:
 @pytest.mark.parametrize("broken", [("0.1", ""), ("0.1", None), ("0.1", 5), ("0.1", "0\0")])
 def test_a_ranking_of_a_flagged_sentence_is_missing_and_no_zero(broken: tuple[object, ...]) -> None:
     items = Items(rankings=(ranking("0.1", "0.2"), ranking(*broken)))
-
     found = evaluate(items, telling_scorer())
 
     assert [(one.value, one.n, one.missing) for one in records(found.measured)] == [(1, 1, 1)] * 4
@@ -84,9 +83,7 @@ def test_all_right_is_no_certainty(metric: str) -> None:
 
 def test_pairs_are_right_where_the_implicit_one_scores_higher() -> None:
     pairs = (Item("a", ("0.9", "0.1")), Item("b", ("0.1", "0.9")), Item("c", ("0.5", "0.5")))
-
     found = measured(Items(pairs=(*pairs, Item("d", ("0.5", None)))), "pairs")
-
     assert (found.value, found.n, found.missing, found.chance) == (0.5, 3, 1, 0.5)
 
 

@@ -59,9 +59,7 @@ def test_an_ensemble_has_the_mean_of_its_members() -> None:
 
 def test_a_heads_scores_are_those_of_the_formula_spelled_out() -> None:
     head = random_head()
-
     plain = [plain_implicitness(row, head.members[0], head.form) for row in ROWS]
-
     assert head.implicitness(ROWS) == pytest.approx(plain, abs=1e-9)
 
 

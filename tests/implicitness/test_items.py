@@ -95,7 +95,6 @@ def test_the_authors_layout_is_pairs_with_their_negatives() -> None:
     columns = ("pos_implicit", "pos_explicit", "neg_implicit", "neg_explicit")
     text = ",".join(columns) + "\nBrr.,Shut it.,Brr.,I am late.\n"
     table = read_table("released.csv", text.encode(), FileFormat.CSV)
-
     (pair,) = read_items(table, where="released.csv").pairs
 
     assert pair.sentences == ("Brr.", "Shut it.", "Brr.", "I am late.")

@@ -103,9 +103,7 @@ def test_a_row_that_is_no_pair_is_reported(row: dict[str, object], error: str) -
 
 def test_blank_cells_of_csv_are_absent_ones() -> None:
     data = b"implicit,explicit,levels,topic,intention,source\na,b,, ,,\n"
-
     found = read_pairs(read_table("a.csv", data, FileFormat.CSV), where="a.csv")
-
     assert found == [TrainingPair(implicit="a", explicit="b")]
 
 
@@ -115,9 +113,7 @@ def test_blank_cells_of_csv_are_absent_ones() -> None:
 )
 def test_numbers_name_groups_and_the_like(column: str, field: str) -> None:
     row: dict[str, object] = {"implicit": "a", "explicit": "b"}
-
     found = read_pairs(table(*(row | {column: n} for n in (17, 17.0, 17.5, None))), where="x")
-
     assert [getattr(pair, field) for pair in found] == ["17", "17", "17.5", None]
 
 
@@ -134,7 +130,6 @@ def test_a_negative_is_of_the_same_source_and_of_another_meaning() -> None:
 
 def test_negatives_depend_on_the_seed_and_not_on_the_order() -> None:
     pairs = invented(each=8)
-
     drawn = with_negatives(pairs, 0)
 
     assert with_negatives(pairs[::-1], 0) == drawn[::-1]
@@ -156,7 +151,6 @@ def test_negatives_come_from_where_they_may() -> None:
 
 def test_a_pair_has_its_plain_sentence_where_there_is_one() -> None:
     row: dict[str, object] = {"topic": "tea", "implicit": "Blow first.", "explicit": "It is hot."}
-
     rows = row | {"plain": "Tea is a plant."}, row | {"plain": None}
     full, blank = read_pairs(table(*rows), where="x")
 

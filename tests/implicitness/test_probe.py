@@ -132,7 +132,6 @@ def test_the_card_has_the_figures_of_the_probes() -> None:
 def test_a_head_is_measured_by_the_scores_that_it_gives() -> None:
     head, encoder, stages = random_head(), CharNgrams(), list[str]()
     scores = head.implicitness(encoder.encode(probe_texts())).tolist()
-
     figures = head_figures(head, encoder, lambda stage, *_: stages.append(stage))
 
     assert figures == pytest.approx(card_figures(scores))

@@ -104,7 +104,6 @@ def test_labels_have_rows_and_texts_are_no_labels() -> None:
 
 def test_values_of_euclidean_scorers_beyond_two_are_counted_outside() -> None:
     wide = random_scorer(form=Form(implicitness=Distance.EUCLIDEAN))
-
     found = profile(TEXTS, None, wide).rows.iloc[0]
 
     assert found.outside > 0
@@ -113,9 +112,7 @@ def test_values_of_euclidean_scorers_beyond_two_are_counted_outside() -> None:
 
 def test_each_different_text_is_encoded_once() -> None:
     told: list[int] = []
-
     profile(TEXTS * 3, None, SCORER, progress=lambda _, done, __: told.append(done))
-
     assert told == [10]
 
 

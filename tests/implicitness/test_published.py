@@ -121,7 +121,6 @@ def test_digests_tell_encoders_and_matrices_apart(stock: Path, tuned: Path, tmp_
 
 def test_texts_beyond_the_encoders_tokens_are_flagged(stock: Path, tmp_path: Path) -> None:
     scorer = opened(write_released(tmp_path, random_maps(WIDTH)), stock)
-
     fits, cut = scorer.score(["a " * (MOST_TOKENS - 2), "a " * (MOST_TOKENS - 1)])
 
     assert (fits.flag, cut.flag) == (None, Flag.CUT)
@@ -134,7 +133,6 @@ def test_texts_beyond_the_encoders_tokens_are_flagged(stock: Path, tmp_path: Pat
 def test_the_form_of_the_yaml_wins(stock: Path, tuned: Path, tmp_path: Path) -> None:
     folder = write_released(tmp_path, random_maps(WIDTH), tuned=tuned)
     other = structs.replace(PUBLISHED, direction=Direction.TO_PRAGMATIC)
-
     scorer = opened(folder, stock, form={"direction": "s2p"})
 
     assert scorer.head.form == other

@@ -37,7 +37,6 @@ def values(scored: Sequence[Scored]) -> list[float | None]:
 
 def test_a_score_is_that_of_the_head_on_the_encoded_text() -> None:
     scorer = random_scorer()
-
     expected = scorer.head.implicitness(CharNgrams().encode(TEXTS))
 
     assert values(scorer.score(TEXTS)) == pytest.approx(expected, abs=1e-12)
@@ -62,7 +61,6 @@ def test_what_cannot_be_scored_is_flagged_and_has_no_number(value: object, flag:
 def test_each_text_that_differs_is_encoded_once_the_short_ones_first() -> None:
     encoder = Counting()
     scorer = Scorer("counted", random_head(), encoder)
-
     scored = scorer.score([*TEXTS, *TEXTS[::-1], ""])
 
     assert encoder.asked == sorted(TEXTS, key=len)
@@ -88,7 +86,6 @@ def test_a_score_has_a_value_or_the_reason_for_none(given: tuple[float | None, F
 def test_a_pairs_distance_is_that_of_the_head(form: Form) -> None:
     scorer = random_scorer(form=form)
     rows = CharNgrams().encode(TEXTS)
-
     found = scorer.distances([*zip(TEXTS, TEXTS[::-1], strict=True)])
 
     expected = scorer.head.pragmatic_distance(rows, rows[::-1])
@@ -120,9 +117,7 @@ def test_a_pair_with_a_thin_text_is_flagged_in_either_order() -> None:
 
 def test_texts_of_pairs_are_encoded_once_and_not_where_their_fellow_is_flagged() -> None:
     encoder = Counting()
-
     Scorer("counted", random_head(), encoder).distances([("b", "a"), ("a", "b"), ("c", "")])
-
     assert encoder.asked == ["a", "b"]
 
 

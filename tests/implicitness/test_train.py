@@ -49,7 +49,6 @@ def test_a_card_says_what_a_head_was_made_of() -> None:
 
 def test_a_head_has_seen_what_it_learned_of_and_nothing_else() -> None:
     parts = split(invented(), seed=0)
-
     seen = made().seen
 
     known = {t for pair in (*parts.train, *parts.validation) for t in pair.sentences}
@@ -147,7 +146,6 @@ def test_an_ablation_has_a_row_a_training() -> None:
 def test_the_best_point_of_a_grid_is_named() -> None:
     points = DataFrame([columns for columns, _ in trials(QUICK, is_grid=True)])
     best = (points.margin == 0.7) & (points.pragmatic_margin == 1) & (points.pragmatic_weight == 2)
-
     figure = margins(points.assign(implicitness=0.5 + 0.4 * best, test_pairs=20))
 
     assert [panel.title for panel in figure.panels][-1] == "alpha 2"

@@ -50,7 +50,6 @@ def test_a_sample_is_named_by_its_id_or_its_fields(quiz: Quiz, sample: str, colu
 
 def test_a_prompt_of_ours_names_sample_and_variant(quiz: Quiz) -> None:
     said = "sample: {prompt: asked}, prompt: asked, answer: {kind: text, column: said}"
-
     take(quiz, [{"asked": PROMPT, "said": "Hm."}], said, task="say")
 
     [row] = quiz.rows()
@@ -112,15 +111,12 @@ def test_numbers_for_choices_are_put_in_the_order_shown(
     quiz: Quiz, answer: str, line: dict[str, object], expected: tuple[float, ...] | None
 ) -> None:
     said = BY_ID.replace("kind: text, column: said", f"kind: probabilities, {answer}")
-
     take(quiz, [{"item": "tea", **line}], said)
-
     assert logprobs(quiz) == pytest.approx([log(part) for part in expected or (0.2, 0.3, 0.5)])
 
 
 def test_log_probabilities_are_taken_as_they_are(quiz: Quiz) -> None:
     said = BY_ID.replace("kind: text, column: said", "kind: logprobs, columns: [a, b, c]")
-
     take(quiz, "item,a,b,c\ntea,-1.5,-2,-0.25\n", said)
 
     assert logprobs(quiz) == [-1.5, -2.0, -0.25]
@@ -145,7 +141,6 @@ def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:
 @pytest.mark.parametrize(("more", "label"), [("", "T0.3"), (", temperature: 0.5", "T0.5")])
 def test_written_answers_are_drawn_by_map_or_by_task(quiz: Quiz, more: str, label: str) -> None:
     said = f"sample: {{id: item}}, variant: think, answer: {{kind: text, column: said}}{more}"
-
     take(quiz, "item,said\nrain,Hm.\n", said, task="say")
 
     [row] = quiz.rows()

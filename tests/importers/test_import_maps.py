@@ -79,7 +79,6 @@ def test_the_map_on_the_page_is_the_one_that_ships(tmp_path: Path) -> None:
     block = PAGE.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "page.yaml").write_text(block, "utf-8")
     registry = Registry((shipped_home(),), {}, tmp_path)
-
     on_page = registry.load("configs/imports", str(tmp_path / "page.yaml"))
 
     assert on_page == registry.load("configs/imports", "option_probabilities")

@@ -66,7 +66,6 @@ def test_importing_again_in_another_order_changes_no_byte(desk: Desk) -> None:
     one, other = desk.put("a.json", answered()[1:]), desk.put("b.json", answered(COHERENCE))
     desk.take(one, other)
     before = desk.bytes()
-
     desk.take(other, one, one)
 
     assert desk.bytes() == before
@@ -87,7 +86,6 @@ def test_equal_prompts_of_two_samples_keep_their_own_answers(desk: Desk) -> None
     items = answered()
     for number, item in enumerate(items, 1):
         item.update(prompt="Coherence (1-3)", all_responses=[str(number % 3 + 1)])
-
     desk.take(desk.put("in.json", items))
 
     assert [row.answer for row in desk.rows()] == ["2", "3", "1", "2"]
@@ -96,7 +94,6 @@ def test_equal_prompts_of_two_samples_keep_their_own_answers(desk: Desk) -> None
 def test_a_file_that_says_otherwise_than_what_is_stored_is_refused(desk: Desk) -> None:
     desk.take(desk.put("in.json", answered()))
     before = desk.bytes()
-
     with pytest.raises(DataError, match=r"late\.json, item 1: other replies than those stored"):
         desk.take(desk.put("late.json", answered(texts=("1", "1"))))
 
@@ -105,7 +102,6 @@ def test_a_file_that_says_otherwise_than_what_is_stored_is_refused(desk: Desk) -
 
 def test_other_prompts_on_the_same_samples_make_a_run_of_their_own(desk: Desk) -> None:
     first = desk.take(desk.put("a.json", answered()))
-
     second = desk.take(desk.put("b.json", answered("Naturalness (1-3) Would one say so?")))
 
     assert first.done.folder.path != second.done.folder.path

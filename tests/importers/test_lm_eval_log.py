@@ -48,9 +48,7 @@ def test_choices_in_another_sequence_are_put_in_order(quiz: Quiz) -> None:
 @pytest.mark.parametrize(("log", "variant"), [(ORDER0, "order0"), (ORDER1, "order1")])
 def test_accuracy_is_what_the_log_says_of_itself(quiz: Quiz, log: Path, variant: str) -> None:
     own = [line["acc"] for line in lines(log)]
-
     found = quiz.take(log)
-
     assert value(found.done.scores, variant) == pytest.approx(sum(own) / len(own))
 
 
@@ -156,7 +154,6 @@ WRONG = [
 @pytest.mark.parametrize(("content", "fact"), WRONG, ids=[fact for _, fact in WRONG])
 def test_a_line_of_no_import_is_told(quiz: Quiz, content: list[dict[str, Any]], fact: str) -> None:
     path = quiz.put("log.jsonl", content)
-
     with pytest.raises(DataError, match=r"log\.jsonl:1: ") as caught:
         quiz.take(path)
 

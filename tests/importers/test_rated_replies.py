@@ -63,7 +63,6 @@ def test_a_criterion_is_not_fished_out_of_prose(prompt: str) -> None:
 
 def test_prompt_and_texts_are_kept_to_the_letter() -> None:
     item = answered(texts=(" 2\n", ""))[0]
-
     answer, *others = stored(item, *answered()[1:])
 
     assert [part.sample_id for part in (answer, *others)] == ["s0", "s1", "s2", "s3"]

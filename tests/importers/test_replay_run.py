@@ -58,9 +58,7 @@ def test_a_complete_pool_has_its_rows_and_nothing_missing(quiz: Quiz) -> None:
 
 def test_stored_choices_are_read_unchanged(quiz: Quiz, capsys: pytest.CaptureFixture[str]) -> None:
     folder = take(quiz, ("order0", "tea"), ("order0", "ice")).done.folder
-
     assert quiz.main("read", str(folder.path)) == 0
-
     assert "0 verdicts changed; no model was called" in capsys.readouterr().out
 
 

@@ -129,7 +129,6 @@ def test_each_layer_of_a_folder_has_the_figures_of_the_package(roberta: Path, la
 def test_the_best_layer_is_the_package_s(roberta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(roberta.parent)
     by_name = judge("distilroberta-base")
-
     ours = figures(by_name.read(cases(FEW)))
 
     assert by_name.recipe.endswith("|distilroberta-base-L5")
@@ -169,7 +168,6 @@ def test_what_there_is_not_is_refused(encoder: str, options: dict[str, Any], mes
 
 def test_a_text_of_no_token_has_no_match_and_one_that_shows_nothing_is_empty() -> None:
     texts = ("\ufffd", "\u200b")
-
     unknown, blank = judge().read([case(text, references=["She asks."]) for text in texts])
 
     assert (unknown.value, unknown.detail) == (0.0, {"precision": 0.0, "recall": 0.0})
@@ -191,7 +189,6 @@ def test_references_count_their_mean_or_maximum(roberta: Path, over: str, share:
 def test_several_answers_count_their_mean_without_the_blank_ones() -> None:
     texts = ("a red kettle", "she never asks")
     alone = [judge().read([case(text, references=[texts[0]])])[0].value or 0 for text in texts]
-
     [verdict] = judge().read([case(*texts, " \n", references=[texts[0]])])
 
     assert verdict.value == pytest.approx(sum(alone) / 2, abs=2e-6)

@@ -66,7 +66,6 @@ def test_a_pair_counts_where_the_answers_go_with_their_own_references(
 def test_the_value_of_a_response_is_the_mean_over_its_pairs() -> None:
     # By hand: the first and second are swapped, both go well with the third.
     cases = [case("10", "0"), case("0", "10"), case("90", "90")]
-
     verdicts = judge().read(cases)
 
     assert [v.value for v in verdicts] == [0.5, 0.5, 1.0]
@@ -117,7 +116,6 @@ def test_several_answers_are_each_paired_with_each() -> None:
 def test_no_text_keeps_its_reason_and_makes_no_pair(response: Response, reason: Reason) -> None:
     whole = case("90", "90")
     broken = Case(case("0", "0").sample, response, block="b")
-
     verdicts = judge().read([broken, whole])
 
     assert [v.reason for v in verdicts] == [reason, Reason.UNSUPPORTED]

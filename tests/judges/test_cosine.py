@@ -154,7 +154,6 @@ class Words:
 def test_a_reference_is_before_its_texts(prepend: dict[str, str], expected: set[str]) -> None:
     words = Words()
     led = spec(prepend=Prepended(**prepend))
-
     CosineJudge("led", led, words).read([Case(Sample("s", {}, SCENE), Response("k", ("x",)))])
 
     assert words.texts == expected
@@ -203,7 +202,6 @@ def test_a_text_without_a_vector_leaves_its_reason_and_not_a_zero(place: int) ->
     one, judge = case("0", true=["60"]), hosted()
     answers = replies(judge.ask(one.sample, one.response))
     answers[place] = Response.failed(answers[place].key, Reason.FILTERED, "held back")
-
     [verdict] = judge.read([Case(one.sample, one.response, tuple(answers))])
 
     assert (verdict.value, verdict.reason, verdict.note) == (None, Reason.FILTERED, "held back")

@@ -54,7 +54,6 @@ def test_a_score_belongs_to_the_choice_that_was_shown_at_its_place(
     order: tuple[str, ...], logprobs: tuple[float, ...], value: float
 ) -> None:
     asked = sample(order0=order, labels=LABELS)
-
     verdict = judged(case(scores(*logprobs), asked=asked, layout=spec(order=0)))
 
     assert (verdict.value, verdict.detail["chosen_label_Right"]) == (value, value)
@@ -78,9 +77,7 @@ TWO = sized((-6.0, 6, SIZES[0][1]), (-4.0, 2, SIZES[1][1]))
 )
 def test_each_normalisation_does_as_it_is_named(way: str, first: float, second: float) -> None:
     options = [Option(at, f" {text}") for at, text in enumerate(SAKE)]
-
     found = normalised(TWO, options, neutral(-9.0, -3.0).choice_scores)
-
     assert found[way] == [pytest.approx(first), pytest.approx(second)]
 
 
@@ -133,7 +130,6 @@ def test_what_was_chosen_is_named_by_place_and_label_a_tie_in_shares(
 
 def test_two_choices_of_one_label_count_together() -> None:
     asked = sample(labels=("Right", "Wrong", "Wrong"))
-
     detail = judged(case(scores(log(0.2), log(0.4), log(0.4)), asked=asked)).detail
 
     assert (detail["chosen_label_Right"], detail["chosen_label_Wrong"]) == (0.0, 1.0)
@@ -276,7 +272,6 @@ def test_a_reply_that_declines_is_cut_or_is_unclear_is_missing_and_never_a_no(
     text: str, stop: str | None, expected: float | Reason
 ) -> None:
     read = case(text, asked=YES_NO, layout=spec("text"))
-
     verdict = judged(replace(read, response=replace(read.response, stop=stop)))
 
     assert expected in (verdict.value, verdict.reason)

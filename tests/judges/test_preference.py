@@ -102,7 +102,6 @@ def test_agreeing_orders_count_whole_and_disagreeing_ones_half(
     accept_first: str, reject_first: str, value: float, consistency: float, slot1_share: float
 ) -> None:
     case = Case(SAMPLE, ANSWER, (reply(accept_first), reply(reject_first)))
-
     [verdict] = judge().read([case])
 
     assert (verdict.value, verdict.reason) == (value, None)
@@ -141,7 +140,6 @@ def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
     bad: Response, reason: Reason, note: str, place: int
 ) -> None:
     replies = (bad, reply("1")) if place == 0 else (reply("1"), bad)
-
     [verdict] = judge().read([Case(SAMPLE, ANSWER, replies)])
 
     assert (verdict.value, verdict.reason) == (None, reason)
@@ -152,7 +150,6 @@ def test_a_reply_that_cannot_be_read_is_a_reason_and_never_a_number(
 def test_verdicts_are_in_the_order_of_their_cases() -> None:
     good, bad = (reply("1"), reply("2")), (reply("2"), reply("1"))
     cases = [Case(SAMPLE, Response(k, texts=("a",)), r) for k, r in (("x", good), ("y", bad))]
-
     verdicts = judge().read(cases)
 
     assert [(v.response_key, v.value) for v in verdicts] == [("x", 1.0), ("y", 0.0)]

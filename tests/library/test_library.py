@@ -213,7 +213,6 @@ def test_what_a_function_does_wrong_is_missing_and_never_zero(
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_function_may_be_async_and_see_how_to_decode(served: Path, concurrency: int) -> None:
     model = ph.FunctionModel("mine", reply=waiting, concurrency=concurrency)
-
     answers = ph.evaluate("my_task", model=model).samples.answer
 
     assert len(answers) == 3
@@ -230,7 +229,6 @@ def test_other_code_or_another_version_is_another_model() -> None:
 
 def test_text_of_a_model_is_escaped_in_a_notebook(served: Path) -> None:
     run = ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "<script>"))
-
     html = run.samples._repr_html_()
 
     assert "<script>" not in html
@@ -258,9 +256,7 @@ def test_nothing_is_printed(
     served: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-
     ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "two"))
-
     assert capsys.readouterr() == ("", "")
 
 

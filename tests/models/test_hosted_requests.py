@@ -86,9 +86,7 @@ def test_a_spec_leaves_out_and_adds_what_its_model_wants(
 
 def test_a_chat_server_may_want_another_field_and_no_seed(stub: StubServer) -> None:
     spec = {"token_field": "max_completion_tokens", "sends_seed": False}
-
     body = sent(stub, "chat", spec=spec, decoding=Decoding(seed=3))
-
     assert set(body) == {"model", "messages", "max_completion_tokens", "temperature"}
 
 
@@ -103,9 +101,7 @@ def test_a_reply_has_room_for_reasoning_and_no_less_than_the_api_takes(
     stub: StubServer, api: Api, asked: int, reasoning: int, expected: int
 ) -> None:
     spec = {"reasoning_max_tokens": reasoning}
-
     body = sent(stub, api, spec=spec, decoding=Decoding(max_tokens=asked))
-
     assert body["max_output_tokens" if api == "responses" else "max_tokens"] == expected
 
 
@@ -177,9 +173,7 @@ def test_system_turns_are_sent_apart_and_only_where_there_are_any(
     stub: StubServer, roles: list[Any], system: str | None
 ) -> None:
     words = tuple(Message(role, str(place)) for place, role in enumerate(roles))
-
     body = sent(stub, "anthropic", messages=words)
-
     assert (body.get("system"), [turn["role"] for turn in body["messages"]]) == (system, ["user"])
 
 
@@ -206,7 +200,6 @@ def test_a_finished_run_needs_neither_key_nor_server(api: Api) -> None:
 @pytest.mark.parametrize("environ", [{}, {"STUB_KEY": "  "}, {"STUB_KEY": "sk-\u2013"}])
 def test_a_lost_or_mangled_key_is_told_by_name(stub: StubServer, environ: dict[str, str]) -> None:
     spec = OpenAISpec(model="m", base_url=stub.url, key_env="STUB_KEY")
-
     with pytest.raises(ModelError, match="STUB_KEY"):
         list(OpenAIModel("m", spec, environ).answer([request("x")]))
 
@@ -239,7 +232,6 @@ def test_a_server_that_lists_nothing_may_still_answer(status: int | str) -> None
 
 def test_the_server_is_looked_at_once(stub: StubServer) -> None:
     one = hosted("chat", stub.url)
-
     list(one.answer([request("x")]))
     list(one.answer([request("y")]))
 

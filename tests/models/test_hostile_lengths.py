@@ -53,7 +53,6 @@ def test_a_reply_beyond_the_limit_fails_by_a_reason_of_its_own(api: str) -> None
 )
 def test_a_packing_that_nobody_asked_for_is_not_unpacked(encoding: str) -> None:
     body = gzip.compress(gzip.compress(json.dumps(CHAT).encode()))
-
     reason, message = failure_of(answered("chat", body, {"Content-Encoding": encoding}))
 
     assert (reason, "not asked for" in message) == (Reason.FAILED, True)
@@ -75,7 +74,6 @@ def test_an_answer_of_more_characters_than_its_tokens_can_have_is_not_stored(
     api: str, part: dict[str, object]
 ) -> None:
     body = json.dumps(BODIES[api] | part).encode()
-
     response = answered(api, body, {}, decoding=Decoding(max_tokens=20))
 
     assert failure_of(response)[0] is Reason.FAILED

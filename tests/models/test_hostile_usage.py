@@ -59,16 +59,13 @@ def test_an_absurd_count_of_tokens_is_untold_and_the_answer_stays(api: Api, at: 
 )
 def test_an_absurd_count_of_reasoning_is_untold_alone(api: Api, details: str) -> None:
     values = [{"reasoning_tokens": value} for value in (-5, 10**10, True, 1.0, "3")]
-
     usages = [response.usage for response in answered(api, details, values)]
-
     assert [(usage.is_known, usage.reasoning_tokens) for usage in usages] == [(True, None)] * 5
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_an_absurd_count_in_a_batch_is_untold(kind: Kind, tmp_path: Path) -> None:
     fields = FIELDS["chat" if kind == "openai" else kind]
-
     with HostileServer(told(fields[1], -(10**6))) as stub:
         [response] = Bench(kind, stub, tmp_path).answers([asked("words")]).values()
 

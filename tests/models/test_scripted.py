@@ -53,9 +53,7 @@ def test_a_control_answers_with_what_its_task_names(policy: str, step: str, expe
 
 def test_a_draw_is_the_same_in_any_order_and_company() -> None:
     asked = [replace(ASKED, sample_id=sample.id) for sample in SAMPLES]
-
     together = [response.texts for response in model("random").answer(reversed(asked))]
-
     assert [(said("random", request),) for request in reversed(asked)] == together
 
 
@@ -123,7 +121,5 @@ def test_a_control_may_join_fields_and_may_be_blind_within_a_cluster(
     policy: str, expected: list[str], order: int
 ) -> None:
     made = control("a-control", policy, sources=JOINED, samples=DIALOGUE[::order])
-
     responses = made.answer([replace(ASKED, sample_id=sample.id) for sample in DIALOGUE])
-
     assert [response.texts for response in responses] == [(text,) for text in expected]

@@ -96,7 +96,6 @@ def test_a_neutral_step_is_for_log_probabilities_alone(wanted: str) -> None:
 
 def test_only_answers_in_writing_are_drawn_as_the_task_says() -> None:
     spec = structs.replace(task(), decodings=(WRITTEN,))
-
     drawn = [decodings(asked(Mode, way, spec)) for way in ("logprob", "top_logprobs", "written")]
 
     assert drawn[:2] == [(SCORING,), (SCORING,)]

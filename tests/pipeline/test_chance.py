@@ -35,9 +35,7 @@ class Own(ComputedJudge):
 )
 def test_chance_is_of_being_right_by_a_judge(judge: JudgeEntry, chance: float | None) -> None:
     file = run_file(2, judges=(replace(judge, name="near"),))
-
     [score] = score_rows(file, rows([1.0, 0.0]))
-
     assert (file.chance, score.chance) == (0.5, chance)
 
 

@@ -73,7 +73,6 @@ def test_a_bin_with_too_few_originals_is_counted_and_not_scored() -> None:
 @pytest.mark.parametrize("reason", [Reason.REFUSED, Reason.UNPARSED, Reason.TRUNCATED])
 def test_a_text_without_an_answer_is_missing_from_its_bin_and_never_a_no(reason: Reason) -> None:
     rows = [*FEW, text("x", is_hateful=True, at=0.15, said=reason)]
-
     found = scores(rows, SMALL)
 
     score = one(found, "tpr", "implicitness [0.00,0.25)")
@@ -82,7 +81,6 @@ def test_a_text_without_an_answer_is_missing_from_its_bin_and_never_a_no(reason:
 
 def test_a_text_without_a_measure_counts_in_no_bin_and_in_all() -> None:
     rows = [*FEW, text("x", is_hateful=True, at=None, said=1.0)]
-
     found = scores(rows, SMALL)
 
     assert one(found, "tpr").n == 5
@@ -149,7 +147,6 @@ def test_probabilities_rank_texts_where_all_answers_have_one() -> None:
 
 def test_all_positive_labels_count_as_hits() -> None:
     spec = structs.replace(SMALL, positive=("hateful", "benign"))
-
     found = scores(FEW, spec)
 
     assert one(found, "tpr").value == 1.0

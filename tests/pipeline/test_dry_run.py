@@ -62,7 +62,6 @@ def test_a_judge_has_a_row_for_each_order_and_none_for_a_variant(toy: Toy) -> No
 def test_a_call_that_two_variants_share_is_counted_once(toy: Toy) -> None:
     toy.edit("tasks/toy.yaml", "template: toy/base}", "template: toy/base, max_tokens: 20}")
     toy.edit("prompts/toy/think.user.j2", "What is meant?", "What is said next?")
-
     counts = [part.calls for part in planned(toy, "choice")]
 
     # At temperature 0 the first step of `think` is what `base` asks; drawn ones have own seeds.
@@ -141,7 +140,6 @@ def test_the_price_of_a_prompt_is_its_tokens_and_what_may_be_drawn(priced: Toy) 
 
 def test_what_a_run_then_costs_lies_within_what_was_said(priced: Toy, stub: StubServer) -> None:
     found = planned(priced, "choice")
-
     priced.run("--judge", "choice", model="alpha")
 
     told = json.loads((priced.runs()[0] / "run.json").read_text())["costs"]["total"]["cost_usd"]
@@ -166,7 +164,6 @@ def test_what_is_stored_is_paid_and_tells_what_is_asked_next(priced: Toy, stub: 
 def test_nothing_is_left_to_pay_once_all_is_stored(toy: Toy, stub: StubServer, prices: str) -> None:
     toy.write("configs/prices.yaml", prices)
     toy.run("--judge", "choice", model="alpha")
-
     found = planned(toy, "choice")
 
     assert [part.stored for part in found] == [part.calls for part in found]
@@ -175,7 +172,6 @@ def test_nothing_is_left_to_pay_once_all_is_stored(toy: Toy, stub: StubServer, p
 
 def test_a_batch_costs_its_share_and_one_without_a_share_is_not_known(priced: Toy) -> None:
     alone = planned(priced, "choice")
-
     found = planned(priced, "choice", terms=CallPolicy(is_batch=True))
 
     assert spans(found)[0] == tuple(0.5 * usd for usd in spans(alone)[0] if usd)
@@ -191,7 +187,6 @@ def test_without_a_price_there_are_tokens_only(toy: Toy, model: str, is_hosted: 
 
 def test_a_local_models_prompts_are_counted_by_its_own_tokenizer(toy: Toy) -> None:
     first = planned(toy, model="tiny-random")[0]
-
     jobs.run(toy.space(), RunOptions("toy", "tiny-random", variants=("base",)))
 
     told = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]["answers"]
@@ -202,7 +197,6 @@ def test_a_local_models_prompts_are_counted_by_its_own_tokenizer(toy: Toy) -> No
 def test_an_earlier_answer_is_sized_by_its_most_tokens_whatever_the_tokenizer(toy: Toy) -> None:
     limits = ("{temperature: 0, max_tokens: 20}", "{temperature: 0, max_tokens: 900}")
     toy.edit("tasks/toy.yaml", *limits)
-
     later = planned(toy, model="tiny-random")[2]
 
     assert SAMPLES * 900 < later.prompt_tokens < SAMPLES * (900 + 200)
@@ -210,7 +204,5 @@ def test_an_earlier_answer_is_sized_by_its_most_tokens_whatever_the_tokenizer(to
 
 def test_a_judge_of_an_earlier_step_is_counted_where_there_is_one(toy: Toy) -> None:
     toy.write("configs/judges/thinker.yaml", THINKER)
-
     judging = [part.calls for part in planned(toy, "thinker") if part.asker == "thinker"]
-
     assert judging == [EACH, EACH]  # of `think` alone, in both orders

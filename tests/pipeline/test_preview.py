@@ -49,7 +49,6 @@ def test_what_shows_an_answer_to_come_is_open_and_has_two_lengths(tmp_path: Path
 
 def test_a_stored_answer_takes_the_place_of_what_stands_in_for_it(tmp_path: Path) -> None:
     desk = after(tmp_path, lambda _: "It is cold.\n\nMore.")
-
     [[_, (longest, shortest)]] = calls(tea(tmp_path), desk)
 
     assert longest is shortest

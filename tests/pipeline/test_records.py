@@ -87,7 +87,6 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
 def test_words_of_a_model_are_not_told_as_what_went_wrong(tmp_path: Path, reason: Reason) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
-
     tables = tables_of([replace(trial, verdicts=verdicts)])
     [found] = records.missing_of(tables.files)
 
@@ -139,7 +138,6 @@ def test_a_row_names_every_snapshot_behind_its_answer(
 ) -> None:
     names = {"thought": thought, "response": response}
     talker = Talker(lambda asked: replace(reply(asked), served=names[asked.step]))
-
     [trial] = tried(tmp_path, talker, "tea")
 
     assert trial.served == served

@@ -82,7 +82,6 @@ def test_what_an_object_answered_is_stored_and_not_asked_again(toy: Toy) -> None
 
 def test_an_object_reads_a_stored_run(toy: Toy) -> None:
     stored = run(toy.space(), replace(OPTIONS, model="literal", judges=("near",)))
-
     done = judge(toy.space(), stored.folder, [Exact("wrong")])
 
     assert [entry.name for entry in done.file.judges] == ["exact", "near"]

@@ -89,7 +89,6 @@ def test_decodings_taken_together_are_named_after_all_of_them(labels: list[str],
 
 def test_every_group_has_the_same_metrics_though_one_has_no_verdicts() -> None:
     judged = [row(right(1.0, margin=0.5), group="irony"), row(lost(EMPTY), "s2", group="maxims")]
-
     found = one(table(judged), group="maxims", metric="margin").score
 
     assert (found.value, found.low, found.n, found.clusters) == (None, None, 0, 0)
@@ -104,7 +103,6 @@ def test_chance_stands_beside_the_headline_metric_alone() -> None:
 def test_each_judge_has_rows_of_its_own() -> None:
     far = JudgeEntry("far", "mean_rating", "far:00|rubric")
     judged = [row(right(1.0), verdicts={"near": right(1.0), "far": right(4.0)})]
-
     found = table(judged, judges=(JUDGE, far))
 
     values = [(r.score.judge, r.score.metric, r.score.value) for r in found]
@@ -173,9 +171,7 @@ def test_a_judges_model_stands_in_the_signature_by_its_snapshot_or_else_its_name
     verdicts: list[VerdictRecord], field: str
 ) -> None:
     judged = [row(verdict, f"s{n}") for n, verdict in enumerate(verdicts)]
-
     found = table(judged, judges=(replace(JUDGE, asks="judge-m"),))
-
     assert {r.signature.split("|")[5] for r in found} == {field}
 
 
@@ -193,7 +189,6 @@ def test_two_snapshots_of_the_model_never_share_a_row(revision: str | None) -> N
 
 def test_a_failed_response_does_not_make_a_snapshot_of_its_own() -> None:
     judged = [row(right(1.0), served="m-1"), row(lost(Reason.FAILED), "s2", served=None)]
-
     [found] = table(judged, model=replace(run_file().model, revision=None))
 
     assert found.signature.split("|")[3] == "small:scripted@m-1"

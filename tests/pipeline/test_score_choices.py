@@ -148,9 +148,7 @@ def test_chance_is_that_of_choices_behind_a_value(verdict: VerdictRecord, overal
 )
 def test_chance_stands_beside_accuracies_alone(metric: str, has_chance: bool) -> None:
     verdict = replace(RIGHT, detail={**RIGHT.detail, "brier": 0.1, "accuracy_per_byte": 1.0})
-
     found = one(table(asked(verdict, verdict)), variant="all", metric=metric)
-
     assert found.chance == (1 / 3 if has_chance else None)
 
 

@@ -73,7 +73,6 @@ def test_calls_that_broke_off_are_counted_and_no_sum_is_whole_beside_them() -> N
 
 def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
     earlier = (Superseded(TWO, Reason.REFUSED), Superseded(UNKNOWN_USAGE, Reason.FAILED))
-
     found = run_costs([answered(a=replace(CENT, superseded=earlier))], ()).answers
 
     assert (found.calls, found.cost_usd, found.prompt_tokens) == (3, None, 60)
@@ -85,16 +84,13 @@ def test_calls_that_another_took_the_place_of_were_paid_all_the_same() -> None:
 )
 def test_a_judge_of_an_earlier_step_rests_on_calls_up_to_it(step: str | None, cost: float) -> None:
     one = answered(thought=CENT, response=TWO)
-
     [found] = scored(one, judges=(replace(JUDGE, step=step),))
-
     assert found.cost_usd == cost
 
 
 def test_a_row_costs_its_answers_and_the_questions_of_its_own_judge() -> None:
     verdicts = {"near": asked(q1=CENT, q2=CENT), "other": asked(q3=TWO)}
     one = replace(answered(a=CENT, b=TWO), verdicts=verdicts)
-
     found = scored(one, judges=(ASKING, replace(ASKING, name="other")))
 
     assert [r.cost_usd for r in found] == pytest.approx([0.05, 0.05])
@@ -102,7 +98,6 @@ def test_a_row_costs_its_answers_and_the_questions_of_its_own_judge() -> None:
 
 def test_a_call_that_cells_share_is_paid_once_in_a_row_and_once_in_a_run() -> None:
     rows = [answered(asked(q=TWO), f"s{n}", neutral=CENT, **{f"own{n}": CENT}) for n in range(3)]
-
     [found] = scored(*rows, judges=(ASKING,))
 
     assert found.cost_usd == pytest.approx(0.04 + 0.02)
@@ -112,7 +107,6 @@ def test_a_call_that_cells_share_is_paid_once_in_a_row_and_once_in_a_run() -> No
 def test_rows_of_parts_and_of_wholes_each_tell_their_own() -> None:
     one = answered(None, "s1", a=CENT)
     rows = [replace(one, decoding="T0.3"), replace(answered(None, "s2", b=TWO), decoding="T0.5")]
-
     found = {r.score.decoding: r.cost_usd for r in scored(*rows)}
 
     assert found == pytest.approx({"T0.3": 0.01, "T0.5": 0.02, "T0.3+0.5": 0.03})
@@ -126,7 +120,6 @@ def test_a_row_with_a_call_of_unknown_cost_has_no_cost() -> None:
 def test_a_row_of_one_snapshot_does_not_cost_what_another_did() -> None:
     verdicts = [replace(asked(**{f"q{n}": CENT}), served=f"j-{n}") for n in range(2)]
     rows = [answered(part, f"s{n}", **{f"a{n}": TWO}) for n, part in enumerate(verdicts)]
-
     found = scored(*rows, judges=(ASKING,))
 
     assert [r.cost_usd for r in found] == pytest.approx([0.03, 0.03])

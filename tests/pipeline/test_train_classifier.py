@@ -48,7 +48,6 @@ def told(toy: Talk) -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("model", ["grams-svm", "grams-logistic"])
 def test_what_was_trained_is_evaluated_like_any_model(toy: Talk, model: str) -> None:
     assert toy.harness("train", model, "--task", "talk") == 0
-
     rows = evaluated(toy, model)
 
     assert [row.verdicts["gold"].value for row in rows] == [1.0] * 12
@@ -57,9 +56,7 @@ def test_what_was_trained_is_evaluated_like_any_model(toy: Talk, model: str) -> 
 
 def test_a_logistic_regression_tells_probabilities_of_the_labels(toy: Talk) -> None:
     trained(toy, "grams-logistic")
-
     shares = [row.verdicts["gold"].shares for row in evaluated(toy, "grams-logistic")]
-
     assert all(sum(part) == pytest.approx(1) and max(part) < 1 for part in shares)
 
 

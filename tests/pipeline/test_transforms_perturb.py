@@ -110,7 +110,6 @@ def test_the_new_task_knows_what_it_was_made_of() -> None:
 def test_groups_that_word_prompts_stay() -> None:
     plan = PerturbationPlan("text", specs("adverbs"))
     worded = task(phrases=("phenomenon",))
-
     found, _ = perturbed(samples(*TEXTS), worded, plan)
 
     assert {part.group for part in found} == {"harbour"}

@@ -100,7 +100,6 @@ def texts(records: Sequence[SampleRecord]) -> list[str | None]:
 
 def test_each_cell_is_asked_once_and_answered_in_the_order_of_the_plan(tmp_path: Path) -> None:
     talker = Talker(lambda asked: asked.messages[-1].content.upper())
-
     trials = answer(plan(tmp_path, "tea", "rain"), talker.desk(tmp_path))
 
     assert texts(trials) == ["SAY SOMETHING ABOUT TEA.", "SAY SOMETHING ABOUT RAIN."]
@@ -127,7 +126,6 @@ def test_only_what_failed_is_asked_again(
     tmp_path: Path, reason: Reason, asked: list[str], then: str | None
 ) -> None:
     planned, good = plan(tmp_path), Talker()
-
     first = answer(planned, Talker(failing_on("rain", reason)).desk(tmp_path))
     second = answer(planned, good.desk(tmp_path))
 
@@ -153,7 +151,6 @@ def test_a_model_that_breaks_down_loses_nothing_that_came_before(tmp_path: Path)
 def test_nothing_is_asked_where_nothing_can_be_stored(tmp_path: Path) -> None:
     (tmp_path / "calls").symlink_to(tmp_path / "a disk that is not there")
     talker = Talker()
-
     with pytest.raises(StoreError, match="--results"):
         answer(plan(tmp_path), talker.desk(tmp_path))
 
@@ -175,7 +172,6 @@ def test_offline_missing_calls_are_an_error(tmp_path: Path, stored: int, missing
 def test_offline_a_stored_failure_stands_and_is_not_asked_again(tmp_path: Path) -> None:
     planned = plan(tmp_path, "tea", "rain")
     first = answer(planned, Talker(failing_on("tea", Reason.FAILED)).desk(tmp_path))
-
     again = answer(planned, Talker().desk(tmp_path, is_offline=True))
 
     assert again == first
@@ -311,9 +307,7 @@ def test_a_missing_answer_keeps_its_reason_and_has_no_judge(tmp_path: Path, reas
 @pytest.mark.parametrize("reason", list(Reason))
 def test_a_judge_reads_why_it_got_no_reply(tmp_path: Path, reason: Reason) -> None:
     oracle = Talker(failing_on("B Fine", reason))
-
     [found] = judged(tmp_path, Asker(), "tea", model=Talker(lambda _: "Fine."), oracle=oracle)
-
     assert (found.value, found.reason) == (None, reason)
 
 
@@ -365,7 +359,6 @@ def test_a_step_is_missing_where_it_failed_and_not_where_a_later_one_did(
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_answer_is_the_same_now_and_when_read_again(tmp_path: Path, text: str) -> None:
     planned = plan(tmp_path, "tea", variants=BOTH)
-
     first = answer(planned, Talker(lambda _: text).desk(tmp_path))
     second = answer(planned, Talker().desk(tmp_path, is_offline=True))
 
@@ -404,7 +397,6 @@ def test_a_run_that_was_stopped_anywhere_ends_in_the_same_bytes(tmp_path: Path, 
 
 def test_a_desk_asks_for_each_key_once_and_answers_by_key(tmp_path: Path) -> None:
     talker, asked = Talker(), [request("a"), request("b"), request("a")]
-
     with talker.desk(tmp_path) as desk:
         found = desk.answer(asked, stage="answers")
 

@@ -90,7 +90,6 @@ def test_a_choice_is_data_where_it_is_shown_and_where_it_is_scored(
 ) -> None:
     by_text = structs.replace(variants("order0")["order0"], choice=ChoiceSpec(answers="text"))
     made = plan(tmp_path, sample((hostile, "No.")), spec=task({"order0": by_text}))
-
     asked = asked_of(made)[1]
 
     assert asked.choices == (f" {shown}", " No.")
@@ -99,7 +98,6 @@ def test_a_choice_is_data_where_it_is_shown_and_where_it_is_scored(
 
 def test_a_template_may_show_the_options_as_a_list_or_one_by_one(tmp_path: Path) -> None:
     made = plan(tmp_path, sample(order0=("2", "3", "1")))
-
     found = plans.template_values(made, made.cells[0], step=ANSWER)
 
     assert found["options"] == (CHOICES[1], CHOICES[2], CHOICES[0])
@@ -150,7 +148,6 @@ def test_choices_that_cannot_be_laid_out_are_refused_before_the_first_call(
     tmp_path: Path, asked: Sample, fact: str
 ) -> None:
     talker = chooser()
-
     with pytest.raises(DataError, match=fact):
         answer(plan(tmp_path, asked), talker.desk(tmp_path))
 
@@ -194,7 +191,6 @@ def test_a_digest_covers_how_choices_are_laid_out_and_answered_but_no_pool(tmp_p
 
 def test_a_neutral_prompt_is_asked_once_for_all_samples_and_orders(tmp_path: Path) -> None:
     talker = chooser()
-
     trials = answer(plan(tmp_path, sample(), sample(name="s2")), talker.desk(tmp_path))
 
     assert [asked.step for asked in talker.heard] == ["neutral", *["answer"] * 4]
@@ -216,7 +212,6 @@ def test_an_answer_is_the_first_of_the_likeliest_choices(
 def test_other_numbers_of_scores_are_missing_and_stop_nothing(tmp_path: Path, count: int) -> None:
     few = Response("", choice_scores=scores(*[-1.0] * count))
     talker = Talker(lambda a: scored(a) if a.step == "neutral" else replace(few, key=a.key))
-
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
 
     assert [trial.answer for trial in trials] == [None, None]
@@ -237,7 +232,6 @@ def test_what_a_judge_reads_is_laid_out_as_it_was_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reason", [Reason.FAILED, Reason.FILTERED, Reason.UNSUPPORTED])
 def test_a_failed_neutral_step_costs_its_correction_alone(tmp_path: Path, reason: Reason) -> None:
     trials = answer(plan(tmp_path), chooser(neutral=reason).desk(tmp_path))
-
     verdicts = judged(trials)
 
     assert [case.response.failure for case in cases(trials)] == [None, None]
@@ -248,7 +242,6 @@ def test_a_failed_neutral_step_costs_its_correction_alone(tmp_path: Path, reason
 def test_a_neutral_step_that_failed_is_asked_again_and_nothing_else_is(tmp_path: Path) -> None:
     answer(plan(tmp_path), chooser(neutral=Reason.FAILED).desk(tmp_path))
     talker = chooser()
-
     trials = answer(plan(tmp_path), talker.desk(tmp_path))
 
     assert [asked.step for asked in talker.heard] == ["neutral"]
@@ -257,7 +250,6 @@ def test_a_neutral_step_that_failed_is_asked_again_and_nothing_else_is(tmp_path:
 
 def test_an_answer_that_fails_is_missing_for_its_own_reason(tmp_path: Path) -> None:
     trials = answer(plan(tmp_path), chooser(answer=Reason.REFUSED).desk(tmp_path))
-
     [verdict, _] = judged(trials)
 
     assert (verdict.reason, verdict.note) == (Reason.REFUSED, "no answer")

@@ -139,7 +139,6 @@ def test_examples_keep_the_contract(
     from harness.cli import main
 
     code = main(["check", *arguments, "--home", str(own.home)])
-
     assert (code, "FAILED" in capsys.readouterr().out) == (0, False)
 
 
@@ -156,7 +155,6 @@ def test_the_recipe_changes_with_source_and_settings_alone(
     own: Toy, name: str, old: str, new: str, changes: bool
 ) -> None:
     before = judge(own).recipe
-
     own.edit(f"configs/judges/{name}", old, new)
 
     assert (judge(own).recipe != before) == changes
@@ -165,9 +163,7 @@ def test_the_recipe_changes_with_source_and_settings_alone(
 
 def test_a_file_that_was_edited_is_run_as_it_is_now(own: Toy) -> None:
     assert verdict(judge(own), "yes1") == 1.0
-
     own.edit("configs/judges/exact.py", "float(", "0.5 * float(")
-
     assert verdict(judge(own), "yes1") == 0.5
 
 

@@ -90,7 +90,6 @@ def test_additions_keep_the_contract(
 
 def test_a_wrong_key_of_a_plugin_is_named_as_of_any_kind(loud: Toy, installed: Path) -> None:
     loud.write("configs/judges/loud.yaml", JUDGE.replace("share", "shrae"))
-
     done = run(loud, installed, "check", "judge", "loud")
 
     assert done.returncode == 2
@@ -100,7 +99,6 @@ def test_a_wrong_key_of_a_plugin_is_named_as_of_any_kind(loud: Toy, installed: P
 @pytest.mark.slow
 def test_an_unknown_kind_is_answered_with_that_of_a_plugin(loud: Toy, installed: Path) -> None:
     loud.write("configs/judges/loud.yaml", JUDGE.replace("shouting", "shuoting"))
-
     done = run(loud, installed, "check", "judge", "loud")
 
     assert "unknown kind 'shuoting'; did you mean shouting" in done.stderr

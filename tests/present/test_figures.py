@@ -159,7 +159,6 @@ def test_figure_3_has_a_line_a_model_over_the_levels() -> None:
 
 def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:
     rows = [row("low", 0.2), row("none", NAN), row("worse", -0.2), row("high", 0.8)]
-
     (panel,) = scores.forest(frame(rows), ScoreFilter()).panels
 
     assert panel.y_names == ["high (n=40)", "low (n=40)", "worse (n=40)", "none (n=0)"]

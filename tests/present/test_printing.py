@@ -118,7 +118,6 @@ def test_a_long_message_is_broken_between_words_on_a_terminal_alone() -> None:
 )
 def test_an_alarm_is_coloured_if_wanted(environ: dict[str, str], is_coloured: bool) -> None:
     code = "from harness.present.screen import warn; warn('alarm: all alike')"
-
     _, err = on_terminal("-c", code, keeps_escapes=True, environ=environ)
 
     assert ("\x1b[33malarm" in err[0]) is is_coloured

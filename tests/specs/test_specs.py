@@ -349,7 +349,6 @@ def test_the_nearest_names_come_first(name: str, known: list[str], expected: str
 )
 def test_of_many_names_the_message_says_how_to_list_all(name: str, expected: str) -> None:
     known = [f"a{place:02}" for place in range(25)]
-
     found = did_you_mean(name, known, "harness list tasks")
 
     assert found.replace(" or a21 or a20", "").startswith(expected)

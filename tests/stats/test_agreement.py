@@ -71,7 +71,6 @@ def test_the_judge_meets_each_rater_alone() -> None:
     # By hand: the judge shares 2 of 4 units with the first rater, 3 of 3 with the second.
     raters = np.array([[1, 1], [1, 1], [0, 0], [0, NAN], [NAN, NAN]], dtype=float)
     judge = np.array([1, 1, 0, 1, 1], dtype=float)
-
     found = percent_agreement(np.column_stack([raters, judge]), [(0, 2), (1, 2)])
 
     assert found == Estimate((0.75 + 1) / 2, n=2)
@@ -86,7 +85,6 @@ def test_percent_agreement_is_the_mean_over_pairs_of_raters() -> None:
 def test_kappa_is_cohens_by_hand() -> None:
     # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed .7, expected .5 x .6 + .5 x .4 = .5.
     cells = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
-
     found = agreement.cohen_kappa([*cells, (1, NAN)])
 
     assert found.value == pytest.approx(0.4)
@@ -148,7 +146,6 @@ def test_crossed_raters_have_the_published_reliability() -> None:
 
 def test_a_raters_severity_is_no_noise_where_all_rate_all() -> None:
     severe = SIX_BY_FOUR + np.array([-40.0, 3.0, 0.0, 100.0])
-
     moved = reliability_of_means(severe[:, None], alone(6)).value
 
     plain = reliability_of_means(SIX_BY_FOUR[:, None], alone(6)).value

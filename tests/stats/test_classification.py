@@ -72,7 +72,6 @@ def test_what_would_be_divided_by_nothing_is_null_and_never_zero(
 def test_a_tie_counts_in_shares() -> None:
     clusters = Clusters.named(["a", "b"])
     chosen = np.array([[0.5, 0.5], [0.0, 1.0]])
-
     found = classification_metrics(one_hot([0, 1], 2), chosen, clusters)
 
     assert values(found)[0] == pytest.approx([1.0, 0.5, 2 / 3])
@@ -105,7 +104,6 @@ def test_rows_of_one_cluster_count_together() -> None:
 def test_precision_and_recall_of_independent_rows_have_wilsons_interval() -> None:
     # Chosen ten times, eight of them right; nine are of the class.
     actual, chosen = [1] * 8 + [0] * 2 + [1] + [0] * 5, [1] * 10 + [0] * 6
-
     found = classification_metrics(one_hot(actual, 2), one_hot(chosen, 2), alone(16))[0][1]
 
     for figure, right, of in ((found.precision, 8, 10), (found.recall, 8, 9)):
@@ -115,9 +113,7 @@ def test_precision_and_recall_of_independent_rows_have_wilsons_interval() -> Non
 
 def test_an_f1_of_1_has_no_interval() -> None:
     rows = one_hot([0, 1] * 6, 2)
-
     found = classification_metrics(rows, rows, alone(12))
-
     assert (found[1].value, found[1].why) == (1, NoValue.CONSTANT)
 
 
@@ -139,7 +135,6 @@ def test_two_places_give_the_log_odds_of_their_shares() -> None:
 def test_the_line_is_that_of_scikit_learn() -> None:
     linear_model = pytest.importorskip("sklearn.linear_model")
     x, y = planted(-1.5)
-
     theirs = linear_model.LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(x[:, None], y)
     found = classification.line(x, y)
 
@@ -160,7 +155,6 @@ def test_where_there_is_no_line_none_is_made_up(
     x: list[float], y: list[float], why: NoValue, reason: NoValue
 ) -> None:
     places, outcomes = np.array(x, dtype=float), np.array(y, dtype=float)
-
     found = trend(places, outcomes, alone(len(x)))
 
     assert classification.line(places, outcomes) is why

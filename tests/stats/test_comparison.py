@@ -27,7 +27,6 @@ def test_williams_p_is_that_of_mt_metrics_eval(alternative: Alternative, factor:
     gold, first, second = [1, 2, 3, 4, 5], [1.1, 2, 3.1, 4, 5.1], [1.5, 2, 3.1, 4, 5.5]
     pairs = [(gold, first), (gold, second), (first, second)]
     one, other, between = (float(stats.pearsonr(*pair).statistic) for pair in pairs)
-
     found = williams_test(one, other, between, n=5, alternative=alternative)
 
     assert found.p == pytest.approx(0.019 * factor, abs=5e-4 * factor)
@@ -148,9 +147,7 @@ def test_a_judge_that_ties_with_every_rater_loses_to_none() -> None:
 
 def test_raters_with_few_units_are_skipped_and_counted() -> None:
     raters = np.column_stack([np.ones(40), np.ones(40), [1.0] * 29 + [NAN] * 11])
-
     found = annotator_test(raters, np.ones(40), alignment="accuracy", epsilon=0.1)
-
     assert found[0] == Estimate(1, n=2, skipped=1)
 
 

@@ -54,7 +54,6 @@ def test_fishers_interval_is_scipys_or_says_why_it_is_missing() -> None:
 def test_cells_correlate_as_in_scipy(seed: int) -> None:
     human, judge = rating_tables.table_pair(seed)
     there = ~np.isnan(human + judge)
-
     ours = correlation.dataset_pearson(human, judge)
 
     assert ours.value == pytest.approx(stats.pearsonr(human[there], judge[there]).statistic)
@@ -209,7 +208,6 @@ def test_barren_tables_give_a_reason_and_never_a_zero(
     name: str, statistic: Callable[[Floats, Floats], Estimate]
 ) -> None:
     rows = rating_tables.BARREN[name]
-
     against_constant = statistic(rows, np.ones(rows.shape))
 
     assert against_constant.value is None
@@ -274,7 +272,6 @@ def test_differences_that_only_rounding_separates_are_one() -> None:
     # 1/3 + 1/3 and 2/3 - 0 differ in the last bit somewhere on a grid of thirds.
     judge = np.array([[k / 3 for k in range(12)], [0.1 + k / 3 for k in range(12)]])
     human = np.array([[k // 2 for k in range(12)]] * 2, dtype=float)
-
     at_a_third = correlation.document_accuracies(human, judge, epsilon=1 / 3)
 
     # By hand: 66 pairs; of 11 neighbours 6 are human ties; the 55 others are ordered alike.
@@ -327,7 +324,6 @@ def test_the_tie_rate_is_a_share_of_pairs(ratings: list[list[float]], expected: 
 @each("name", ["no documents", "no systems", "one system", "one cell", "all missing"])
 def test_without_a_pair_there_is_a_reason_and_no_epsilon(name: str) -> None:
     rows = rating_tables.BARREN[name]
-
     names = rating_tables.documents_of(len(rows), 3)
 
     for found in (calibrated_acc_eq(rows, rows), cross_fitted_acc_eq(rows, rows, names, seed="s")):

@@ -37,7 +37,5 @@ def test_tests_seldom_find_what_is_not_there() -> None:
 
 def test_the_page_of_statistics_has_a_line_for_each_interval_that_is_measured() -> None:
     page, script = PAGE.read_text("utf-8"), runpy.run_path(str(SCRIPT))
-
     titles = [title for title, _ in [*script["COVERAGE"].values(), *script["TESTS"].values()]]
-
     assert [title for title in titles if f"| {title} |" not in page] == []

@@ -71,7 +71,6 @@ def test_the_area_is_that_of_scikit_learn_with_ties() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     draw = np.random.default_rng(4)
     scores, truth = np.round(draw.random(200), 1), draw.random(200) < 0.4
-
     found = auc(scores, truth.tolist(), alone(200))
 
     assert found.value == pytest.approx(metrics.roc_auc_score(truth, scores))

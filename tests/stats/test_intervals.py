@@ -212,7 +212,6 @@ def test_half_a_verdict_more_never_lowers_an_end(of: int) -> None:
 def test_a_share_of_clusters_stays_within_its_range() -> None:
     # Student's interval would reach to 1.09.
     values, clusters = [1.0] * 19 + [0.0], [f"c{at // 4}" for at in range(20)]
-
     low, high = ends(mean_interval(values, clusters, is_share=True))
 
     assert 0.5 < low < 0.95 < high < 1
@@ -238,9 +237,7 @@ def test_ratings_that_are_all_alike_have_no_interval(value: float) -> None:
 def test_what_a_processor_rounds_is_no_difference(noise: float) -> None:
     # A cosine of single precision carries noise of 1e-6 or less.
     values = [0.7 + noise * (at % 3) for at in range(12)]
-
     found = mean_interval(values, own_clusters(values), is_share=False)
-
     assert (found.low, found.why) == (None, NoValue.CONSTANT)
 
 

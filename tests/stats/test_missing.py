@@ -30,7 +30,6 @@ def test_bounds_of_a_difference_are_the_ends_of_all_ways_to_fill_it() -> None:
 def test_a_side_that_misses_more_is_found_by_mcnemars_test() -> None:
     first, second = np.ones(40), np.ones(40)
     first[:9], second[8:10] = np.nan, np.nan
-
     found = missing_gap(first, second, [f"{n:02}" for n in range(40)])
 
     assert found.value == pytest.approx((9 - 2) / 40)

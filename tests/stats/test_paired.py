@@ -260,7 +260,6 @@ def test_the_jackknife_of_a_mean_is_students_interval() -> None:
 @pytest.mark.parametrize(("range_", "least", "most"), [("correlation", -1, 1), ("share", 0, 1)])
 def test_the_ends_stay_within_the_range(range_: Range, least: int, most: int) -> None:
     without = np.array([0.2, 0.99, 0.6, 0.97])
-
     found = clustered.jackknife_interval(Estimate(0.95, 4), without, range_=range_)
 
     assert found.low is not None

@@ -29,7 +29,6 @@ def test_the_better_model_is_above_and_apart() -> None:
 def test_a_model_between_two_that_differ_may_be_either_of_them() -> None:
     # 30 of 30 against 26, and 26 against 22, are no difference; 30 against 22 is one.
     lines = [[1.0] * hits + [0.0] * (30 - hits) for hits in (30, 26, 22)]
-
     found = ranked(np.array(lines))
 
     assert found.p[0, 2] <= 0.05 < min(found.p[0, 1], found.p[1, 2])
@@ -62,9 +61,7 @@ def test_of_few_clusters_every_swap_is_tried() -> None:
 def test_many_pairs_have_enough_draws_to_be_separated() -> None:
     # 780 pairs: the smallest p of 10,000 draws would be .078 after Holm.
     lines = np.repeat(np.arange(40) % 2, 60).reshape(40, 60).astype(float)
-
     found = ranked(lines)
-
     assert (found.best, found.worst) == ((21, 1) * 20, (40, 20) * 20)
 
 

@@ -74,7 +74,6 @@ def test_other_figures_are_those_of_leaving_out_a_cluster_in_a_loop(seed: int, n
     human, judge = table_pair(seed, documents=14, systems=4, gaps=0.3)
     resamples = drawn(documents_of(14, 6, seed))
     statistic = BY_NAME[name]
-
     fast = agreement_stats(human, judge, resamples)[name]
 
     assert_same(fast, left_out(lambda rows: statistic(human[rows], judge[rows]), resamples))
@@ -85,7 +84,6 @@ def test_other_figures_are_those_of_leaving_out_a_cluster_in_a_loop(seed: int, n
 def test_alphas_are_those_of_leaving_out_each_cluster_in_a_loop(seed: int, scale: Scale) -> None:
     ratings = rater_table(seed, units=24).reshape(12, 2, 4)
     resamples = drawn(documents_of(12, 7, seed))
-
     fast = alpha_ci(ratings, resamples, scale=scale)
 
     slow = left_out(lambda rows: alpha(ratings[rows].reshape(-1, 4), scale), resamples)
@@ -126,7 +124,6 @@ def test_fewer_than_five_clusters_have_no_interval(clusters: int) -> None:
 def test_the_rows_of_a_document_are_averaged_before_documents_are() -> None:
     # By hand: the taus of a are 1 and 1, that of b is -1; of three rows the mean would be 1/3.
     human, judge = [[1, 2], [1, 2], [1, 2]], [[1, 2], [3, 4], [2, 1]]
-
     found = agreement_stats(human, judge, drawn(["a", "a", "b"]), documents=["a", "a", "b"])
     tau = found["kendall_document"]
 

@@ -81,9 +81,7 @@ def test_an_unknown_ending_is_told_with_those_that_are_known(tmp_path: Path) -> 
 
 def test_marks_that_quote_nothing_can_be_read_as_they_stand(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text('text\tlabel\n"so it is\t1\nhe said "no\t0\n')
-
     found = read_file(tmp_path / "a.tsv", quotes="none")
-
     assert found.cells(0) == ['"so it is', 'he said "no']
 
 
@@ -148,7 +146,6 @@ def test_cells_under_no_name_overflow(
 )
 def test_a_faulty_file_has_its_fault_told(tmp_path: Path, content: str | bytes, fact: str) -> None:
     path = written(tmp_path, content)
-
     with pytest.raises(DataError) as caught:
         read_rows(path, ["word"])
 

@@ -48,7 +48,6 @@ def test_a_value_is_missing_just_where_there_is_a_reason(runs: list[RunFolder]) 
 
 def test_the_mean_of_the_verdicts_is_the_score(runs: list[RunFolder]) -> None:
     verdicts, scores = load(runs, "verdicts"), load(runs, "scores")
-
     means = verdicts.groupby(["model", "variant"], observed=True).value.mean()
     whole = scores[(scores.group == "all") & (scores.metric == "accuracy")]
     known = whole.set_index(["model", "variant"]).value

@@ -93,7 +93,6 @@ def test_what_is_added_is_found(tmp_path: Path, answer: Response) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_text_is_stored_and_read_back_equal_everywhere(tmp_path: Path, text: str) -> None:
     asked = request()
-
     stored(tmp_path, (asked, reply(asked, text)))
 
     sound = text.replace("\ud83d", "\ufffd").replace("\udca9", "\ufffd")
@@ -570,7 +569,6 @@ REFUSALS = [
 
 def test_a_reply_without_an_answer_stands_before_a_call_that_got_none(tmp_path: Path) -> None:
     stored(tmp_path, *((request(), response) for response in REFUSALS))
-
     failure = Ledger(tmp_path).find(["k"])["k"].failure
 
     assert failure is not None
@@ -579,7 +577,6 @@ def test_a_reply_without_an_answer_stands_before_a_call_that_got_none(tmp_path: 
 
 def test_what_was_added_is_found_before_it_is_closed(tmp_path: Path) -> None:
     ledger, asked = Ledger(tmp_path), request()
-
     ledger.add(asked, reply(asked))
 
     assert ledger.find([asked.key]) == {asked.key: reply(asked)}
@@ -598,7 +595,6 @@ def test_at_one_time_the_segment_decides_and_then_the_line(tmp_path: Path) -> No
 
 def test_each_repeat_of_one_prompt_is_a_record_of_its_own(tmp_path: Path) -> None:
     repeats = [request(repeat=k) for k in range(3)]
-
     stored(tmp_path, *((asked, reply(asked, f"{asked.repeat}")) for asked in repeats))
 
     found = Ledger(tmp_path).find([asked.key for asked in repeats])

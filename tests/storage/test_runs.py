@@ -44,7 +44,6 @@ def made(results: Path, *names: str) -> list[Path]:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "deep" / "run")
-
     folder.write(run_file(3), ROWS)
 
     assert (replace(folder.read(), tables={}), folder.read_rows()) == (run_file(3), BARE)
@@ -54,7 +53,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_writing_what_was_read_gives_the_same_bytes(tmp_path: Path) -> None:
     first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
     first.write(run_file(3), ROWS)
-
     second.write(first.read(), first.read_rows())
 
     for name in ("run.json", *TABLES):
@@ -86,9 +84,7 @@ def test_a_run_is_written_when_nobody_else_writes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", HOSTILE[1:])
 def test_a_hostile_answer_is_stored_as_it_came(tmp_path: Path, text: str) -> None:
     rows = [row(right(1.0), answer=text), row(right(0.0), "s2")]
-
     RunFolder(tmp_path).write(run_file(2), rows)
-
     assert [row.answer for row in RunFolder(tmp_path).read_rows()] == [text, rows[1].answer]
 
 
@@ -252,7 +248,6 @@ def test_the_columns_are_those_that_scripts_rely_on() -> None:
 
 def test_a_missing_number_is_an_empty_cell_and_no_zero(tmp_path: Path) -> None:
     row = replace(scored(value=None, low=None, high=None, n=0, clusters=0), chance=None)
-
     found = cells(row)
 
     assert [found[name] for name in ("value", "low", "high", "chance", "cost_usd")] == [""] * 5
@@ -272,9 +267,7 @@ def test_floats_come_back_to_the_last_bit(tmp_path: Path, value: float) -> None:
 @each("name", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", '=HYPERLINK("x")'])
 def test_no_name_is_a_formula(name: str) -> None:
     row = replace(scored(group=name), model=name)
-
     found = next(csv.DictReader([*table_text([row]).splitlines(keepends=True)]))
-
     assert (found["model"], found["group"]) == (f"'{name}", f"'{name}")
 
 

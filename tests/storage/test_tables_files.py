@@ -104,7 +104,6 @@ def test_parquet_keeps_its_types() -> None:
 def test_lists_are_json_in_csv() -> None:
     data = '{"text": "a", "list": ["\u05e9", 1], "is": true, "none": null, "n": 1.5}'.encode()
     table = read_table("file", data, FileFormat.JSONL)
-
     out = extended(table, NONE, FileFormat.CSV).decode()
 
     assert out == 'text,list,is,none,n\na,"[""\u05e9"", 1]",True,,1.5\n'
@@ -117,7 +116,6 @@ SAFE = ['\'=HYPERLINK("x")', "'+1", "'-1", "'@x", "1-1", "-1", "-1.5"]
 @pytest.mark.parametrize("target", [FileFormat.CSV, FileFormat.TSV])
 def test_texts_in_csv_are_no_formulas_and_numbers_stay_numbers(target: FileFormat) -> None:
     data = "".join(f"{json.dumps({'text': text, '=a': 1})}\n" for text in FORMULAS).encode()
-
     out = extended(read_table("file", data, FileFormat.JSONL), NONE, target)
 
     found = read_table("out", out, target)
@@ -130,7 +128,6 @@ def test_cells_that_come_from_csv_are_not_changed(layout: FileFormat, target: Fi
     mark = "," if layout is FileFormat.CSV else "\t"
     cells = [str(text) for text in FORMULAS]
     table = read_table("file", csv_of([["=a"], *([cell] for cell in cells)], mark), layout)
-
     found = read_table("out", extended(table, NONE, target), target)
 
     assert (found.cells(0), found.columns) == (cells, ("=a",))
@@ -246,7 +243,6 @@ def test_what_parquet_cannot_hold_is_refused(data: bytes, layout: FileFormat, me
 
 def test_long_cells_are_read_and_other_readers_keep_their_limit() -> None:
     before = csv.field_size_limit()
-
     found = read_table("a.csv", f"text\n{'x' * 200_000}\n".encode(), FileFormat.CSV)
 
     assert [len(str(cell)) for cell in found.cells(0)] == [200_000]
@@ -271,7 +267,6 @@ def test_bytes_of_parquet_that_are_no_utf8_are_replaced() -> None:
     ends = pyarrow.array([0, 5, 5], pyarrow.int32()).buffers()[1]
     parts = [pyarrow.py_buffer(b"\x01"), ends, pyarrow.py_buffer(b"hi\xed\xa0\xbd")]
     column = pyarrow.Array.from_buffers(pyarrow.string(), 2, parts)
-
     [text, none] = read_table("file", parquet_of(text=column), FileFormat.PARQUET).cells(0)
 
     assert (text, none) == ("hi\ufffd\ufffd\ufffd", None)

@@ -53,7 +53,6 @@ def test_ludwig_dev_differs_from_ludwig_in_nothing_but_its_items() -> None:
 @each("name", SHIPPED.names("tasks"))
 def test_every_variant_has_a_digest_of_its_own(name: str) -> None:
     prompts = Prompts([HOME / "prompts"])
-
     digests = {
         variant_digest(task(name), v, prompts=prompts, name=name) for v in task(name).variants
     }

@@ -100,7 +100,6 @@ def test_answers_are_drawn_as_the_released_script_for_open_models_drew_them() ->
 def test_a_marker_is_around_the_stressed_span(marker: str, pieces: tuple[str, str, str]) -> None:
     before, emphasis, after = pieces
     opening, closing = MARKERS[marker]
-
     marked = current(stressed(*pieces), marker)
 
     assert marked == before + opening + emphasis + closing + after
@@ -109,7 +108,6 @@ def test_a_marker_is_around_the_stressed_span(marker: str, pieces: tuple[str, st
 @each("pieces", TRICKY)
 def test_capitals_mark_the_stressed_span_and_nothing_else(pieces: tuple[str, str, str]) -> None:
     before, emphasis, after = pieces
-
     marked = current(stressed(*pieces), "caps")
 
     assert marked == before + emphasis.upper() + after
@@ -126,7 +124,6 @@ def test_no_implication_is_in_a_prompt(samples: list[Sample], variant: str) -> N
 @each("variant", VARIANTS)
 def test_a_prompt_shows_the_whole_dialogue_and_no_reference(variant: str) -> None:
     sample = stressed("so ", "that's it", ".")
-
     words = asked(sample, variant)
 
     assert "IMPLICATION-MARK" not in words
@@ -200,7 +197,5 @@ def test_a_marker_may_be_named_without_its_prefix(
     tmp_path: Path, given: tuple[str, ...], chosen: tuple[str, ...]
 ) -> None:
     space = Workspace(REGISTRY, tmp_path, None, "corrected", lambda *_: None)
-
     options = RunOptions("emphasized_talk", "oracle", judges=("ngram-cosine",), variants=given)
-
     assert resolve(space, options).plan.run.variants == chosen

@@ -83,7 +83,6 @@ def test_a_prompt_worded_by_a_pack_leaves_levels_their_guidance(
 def test_level_one_asks_for_reasons_last_and_the_reply_after(tmp_path: Path, source: str) -> None:
     # A last line such as "Felix:" would ask for the reply at once.
     made = with_pack(folder_of(source, tmp_path), "base", "cot1")
-
     [[plain]], [[level]] = asked(made, "base"), asked(made, "cot1")
 
     assert level.content.startswith(f"{plain.content.rstrip()}\n\nLeave that line open for now.")
@@ -109,7 +108,6 @@ def test_a_pack_may_word_the_guidance_alone(tmp_path: Path) -> None:
     path = tmp_path / "intent_resolution" / "guidance" / "true_intention.j2"
     path.parent.mkdir(parents=True)
     path.write_text("Meant: {{ true_intention }}.")
-
     [[message]] = asked(with_pack(tmp_path), "cot5")
 
     assert message.content.endswith(f"\n\nMeant: {mark('true_intention')}.\n\n{mark('listener')}:")

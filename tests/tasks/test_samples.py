@@ -126,9 +126,7 @@ def luck(sample: Sample, cue: Cue) -> float:
 @each("group", DETECTION)
 def test_no_surface_cue_finds_the_right_choice(group: str, cue: str) -> None:
     chosen = [sample for sample in held("intent_detection") if sample.group == group]
-
     right = mean(luck(sample, FAVOURS[cue]) for sample in chosen)
-
     assert right <= 1 / len(chosen[0].choices) + 0.15
 
 
@@ -136,7 +134,6 @@ def test_no_surface_cue_finds_the_right_choice(group: str, cue: str) -> None:
 def test_the_right_choice_is_at_every_place_equally_often(group: str) -> None:
     chosen = [sample for sample in held("intent_detection") if sample.group == group]
     places = Counter(sample.choices.index(sample.gold or "") for sample in chosen)
-
     counts = [places[place] for place in range(len(chosen[0].choices))]
 
     assert max(counts) - min(counts) <= 1, counts
@@ -165,9 +162,7 @@ def test_a_remark_without_its_story_is_the_end_of_it_and_a_question() -> None:
 
 def test_no_story_of_intent_detection_shares_a_run_of_words_with_another() -> None:
     samples = held("intent_detection")
-
     counts = Counter(run for sample in samples for run in runs(sample.fields["scenario"]))
-
     assert [run for run, count in counts.items() if count > 1] == []
 
 
@@ -224,7 +219,6 @@ def test_the_probe_finds_a_word_that_gives_the_answer_away() -> None:
 
 def test_every_invented_group_is_spoken_of_in_both_ways_alike() -> None:
     samples = held("hate_speech")
-
     counts = Counter((sample.references["target"][0], sample.gold) for sample in samples)
 
     assert len(counts) >= 20
@@ -342,7 +336,6 @@ def word_leanings(
 @each(("names", "bound"), list(zip(PAIRS, (0.05, 0.08, 0.08), strict=True)))
 def test_true_and_literal_are_as_long(names: tuple[str, str], bound: float, group: str) -> None:
     sizes = [(len(true), len(literal)) for true, literal, _ in pairs(names, group)]
-
     true, literal = (mean(side) for side in zip(*sizes, strict=True))
     shorter = mean(0.5 if one == other else float(one < other) for one, other in sizes)
 

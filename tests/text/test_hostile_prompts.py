@@ -137,7 +137,6 @@ def test_a_limited_process_ends_at_a_template_that_wants_all_memory_or_time(
     text: str, tmp_path: Path
 ) -> None:
     path = pack(tmp_path, base=text)
-
     ended = subprocess.run(
         [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, timeout=60
     )
@@ -147,7 +146,5 @@ def test_a_limited_process_ends_at_a_template_that_wants_all_memory_or_time(
 
 def test_modest_widths_and_loops_are_rendered(tmp_path: Path) -> None:
     text = "{{ 'a'.ljust(3) }}|{{ '%5.1f' | format(1.25) }}|{% for i in range(300) %}.{% endfor %}"
-
     [message] = Prompts([pack(tmp_path, base=text)]).render("toy/base", {})
-
     assert message.content == f"a  |  1.2|{'.' * 300}"

@@ -222,9 +222,7 @@ FAMILY = {
 @pytest.mark.parametrize("changed", FAMILY)
 def test_the_digest_covers_all_that_a_text_depends_on(tmp_path: Path, changed: str) -> None:
     before = Prompts([folder(tmp_path, **FAMILY)]).digest("toy/base")
-
     after = Prompts([folder(tmp_path, **{changed: FAMILY[changed] + " "})]).digest("toy/base")
-
     assert after != before
 
 
@@ -243,7 +241,6 @@ def test_a_list_is_shown_text_by_text_each_filtered(tmp_path: Path) -> None:
     path = folder(
         tmp_path, base="{% for one in options %}\n{{ loop.index }}) {{ one }}\n{% endfor %}\n!"
     )
-
     [message] = Prompts([path]).render("toy/base", {"options": ("tea", "<|x|>\x1b", "{{ 7*7 }}")})
 
     assert message.content == "1) tea\n2) < |x| >\n3) {{ 7*7 }}\n!"

@@ -52,7 +52,6 @@ def test_the_order_of_the_files_changes_nothing(tmp_path: Path) -> None:
 def test_stray_white_space_around_texts_is_left_out(tmp_path: Path) -> None:
     stray = [f"{OPTIONS[0]}  ", f" {OPTIONS[1]}\r", OPTIONS[2]]
     rows = [posed(seed, f" {STORY}{QUESTION} \r", options=stray) for seed in range(5)]
-
     [found] = read(release(tmp_path, rows), None)
 
     assert found == sample(tmp_path / "tidy")
@@ -78,7 +77,6 @@ def test_the_control_without_the_story_is_a_field(tmp_path: Path) -> None:
 )
 def test_a_row_at_odds_with_itself_is_refused_with_its_line(tmp_path: Path, changes: Cells) -> None:
     path = posed_files.write(tmp_path / "p.csv", posed(0), {**posed(0), **changes})
-
     with pytest.raises(DataError, match="not those of an item") as caught:
         read([path], None)
 
@@ -113,7 +111,6 @@ def test_a_prompt_without_all_its_options_is_refused(tmp_path: Path, old: str, n
 )
 def test_files_at_odds_on_an_item_are_both_named(tmp_path: Path, other: Cells, fact: str) -> None:
     files = release(tmp_path, [STORIES[0], other, *STORIES[2:]])
-
     with pytest.raises(DataError, match=fact) as caught:
         read(files, None)
 

@@ -114,7 +114,6 @@ def test_runs_of_blanks_in_a_story_become_one_where_corrections_are_made(
     tmp_path: Path, prefix: str, dialog: str, story: str
 ) -> None:
     files = table(tmp_path, OWN | {"dialog_prefix": prefix, "dialog": dialog})
-
     change = overlay({"item_id": "1"}, person2="Ulf")
     [released], [corrected] = read(files, None), read(files, change)
 
@@ -134,7 +133,6 @@ def test_runs_of_blanks_in_a_story_become_one_where_corrections_are_made(
 def test_a_swap_changes_fragments_alone(tmp_path: Path, swaps: list[list[str]], text: str) -> None:
     files = table(tmp_path, OWN)
     [released] = read(files, None)
-
     [sample] = read(files, repairs(*({"swap": {"true_intention": swap}} for swap in swaps)))
 
     assert sample.id == released.id
@@ -154,7 +152,6 @@ def test_a_fragment_that_is_not_there_once_is_refused(
     tmp_path: Path, swaps: list[list[str]], fragment: str, count: int
 ) -> None:
     slips = repairs(*({"swap": {"true_intention": swap}} for swap in swaps))
-
     with pytest.raises(DataError) as caught:
         read(table(tmp_path, OWN), slips)
 
@@ -165,7 +162,6 @@ def test_a_fragment_that_is_not_there_once_is_refused(
 def test_a_cell_under_no_name_can_be_taken(tmp_path: Path) -> None:
     files = table(tmp_path, OWN)
     [released] = read(files, None)
-
     [sample] = read(files, repairs({"take": {"person1": 2, "person2": 1}}))
 
     assert texts(sample) == texts(released) | {"person1": "dear.", "person2": "Oh,"}
@@ -221,7 +217,6 @@ def test_a_repair_that_fits_no_single_row_is_refused(
     tmp_path: Path, row: dict[str, str], corrections: dict[str, str], fact: str
 ) -> None:
     files = table(tmp_path, OWN, OTHER)
-
     with pytest.raises(DataError) as caught:
         read(files, overlay(row, **corrections))
 
@@ -246,7 +241,6 @@ def test_a_faulty_cell_has_its_line(tmp_path: Path, changes: dict[str, str], fac
 def test_an_overlay_may_state_a_text_that_is_blank_as_released(tmp_path: Path) -> None:
     column = REFERENCES["turn2_true"]
     spec = overlay({"item_id": "1"}, **{column: "Get another."})
-
     [sample] = read(table(tmp_path, OWN | {column: ""}), spec)
 
     assert texts(sample)[column] == "Get another."
@@ -267,7 +261,6 @@ def corrections() -> OverlaySpec:
 @needs_data
 def test_the_released_file_has_84_samples() -> None:
     samples = read([RELEASED], None)
-
     counts = Counter(sample.group for sample in samples)
 
     assert counts == {"indirect_speech": 20, "irony": 25, "maxims": 19, "metaphor": 20}

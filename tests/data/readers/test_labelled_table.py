@@ -79,7 +79,6 @@ def test_further_columns_are_kept_under_their_names(tmp_path: Path) -> None:
 
 def test_ids_come_from_texts_and_repeated_ones_are_separated(tmp_path: Path) -> None:
     rows = [row("Reeds burn."), row("Rain.", "0"), row("Reeds burn.")]
-
     found = samples(tmp_path, rows, duplicates="keep")
     alone = samples(tmp_path, rows[:1])
 
@@ -195,7 +194,6 @@ def test_a_choice_of_no_label_is_named_with_the_labels(tmp_path: Path) -> None:
 
 def test_raters_of_one_text_are_averaged_before_the_threshold(tmp_path: Path) -> None:
     rows = [row("x", 1), row("X.", 0), row("x", 0), row("y", 1), row("y", 0)]
-
     found = samples(tmp_path, rows, label={"column": "label", "at_least": 0.5}, rows="ratings")
 
     # One in three for x, one in two for y.
@@ -206,7 +204,6 @@ def test_most_raters_decide_and_where_they_are_divided_nobody_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [row("x", "1"), row("x", "0"), row("x", "1"), row("y", "1"), row("y", "0")]
-
     found = samples(tmp_path, rows, rows="ratings")
 
     assert [(one.fields["text"], one.gold) for one in found] == [("x", "yes")]
@@ -253,15 +250,12 @@ def test_a_value_of_originals_that_no_row_has_is_reported(tmp_path: Path, with_m
 
 def test_a_file_without_the_column_has_originals_alone(tmp_path: Path) -> None:
     rows = [{"text": one["text"], "label": one["label"]} for one in MADE]
-
     found = samples(tmp_path, rows, originals=ORIGINALS, optional=["how"])
-
     assert len(found) == 5
 
 
 def test_a_named_cluster_goes_before_the_words(tmp_path: Path) -> None:
     rows = [row("x", c="7"), row("y", c=7), row("z", c=None)]
-
     found = samples(tmp_path, rows, cluster="c")
 
     assert found[0].cluster == found[1].cluster == "toys-7"
@@ -383,9 +377,7 @@ RELEASES: Mapping[str, tuple[str, Sequence[str], Sequence[tuple[str, str]]]] = {
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_shipped_map_reads_the_columns_of_its_release(tmp_path: Path, name: str) -> None:
     file, rows, expected = RELEASES[name]
-
     found = read([csv_file(tmp_path, file, rows)], shipped(name), CHOICES)
-
     assert [(one.group, one.gold) for one in found] == expected
 
 
@@ -421,7 +413,6 @@ def released(name: str) -> list[Sample]:
 def test_ishates_dev_split_has_its_published_layers_before_duplicates_go() -> None:
     made = msgspec.structs.replace(shipped("ishate"), duplicates="keep")
     path = Path(DATA or ".", made.source, made.files[0])
-
     counts = Counter(sample.group for sample in read([path], made, CHOICES))
 
     assert counts == {"benign": 2680, "Explicit HS": 1501, "Implicit HS": 186}

@@ -83,17 +83,13 @@ def test_the_dev_split_is_flagged_and_has_ids_of_its_own(tmp_path: Path) -> None
 
 def test_an_id_is_of_the_texts_and_not_of_their_place_or_their_reading(tmp_path: Path) -> None:
     [first] = read(release(tmp_path, {TEST: [TEA]}), None)
-
     _, second = read(release(tmp_path, {TEST: [RAIN, (" Any  tea?", TEA[1], "Yes")]}), None)
-
     assert second.id == first.id
 
 
 def test_a_type_that_is_found_nowhere_is_left_out(tmp_path: Path) -> None:
     kind = ("Any cake?", "Look.", "Yes", "Idiom", "No")
-
     [sample] = read(release(tmp_path, {TEST: [TEA], TYPES: [kind, kind]}), None)
-
     assert sample.group == "unlabelled"
 
 

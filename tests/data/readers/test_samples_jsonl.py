@@ -59,9 +59,7 @@ def test_samples_keep_the_order_of_lines_and_blank_lines_are_none(tmp_path: Path
 
 def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
     line = '{"group": "g", "fields": {"utterance": "one\u2028two"}, "references": {}}'
-
     [sample] = read(sample_set(tmp_path, line), None)
-
     assert sample.fields["utterance"] == "one\u2028two"
 
 
@@ -80,7 +78,6 @@ def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
 )
 def test_a_fault_is_named_by_line(tmp_path: Path, line: dict[str, Any] | str, fact: str) -> None:
     files = sample_set(tmp_path, OWN, line)
-
     with pytest.raises(DataError) as caught:
         read(files, None)
 

@@ -83,7 +83,6 @@ def test_a_relation_without_its_connective_is_put_with_one_with_it(tmp_path: Pat
 
 def test_answers_to_one_question_stay_together(tmp_path: Path) -> None:
     row = ROWS["circa"][0]
-
     one, other = collected(tmp_path, "circa", row, row | {"answer-Y": "I like it."})
 
     assert one.cluster == other.cluster

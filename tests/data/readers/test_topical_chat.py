@@ -30,7 +30,6 @@ def test_a_rated_reply_becomes_a_sample(tmp_path: Path) -> None:
 
 def test_replies_to_one_conversation_cluster(tmp_path: Path) -> None:
     parts = [rated(talk, system) for talk in TALKS for system in SYSTEMS]
-
     samples = read(file(tmp_path, parts), None)
 
     assert len({sample.id for sample in samples}) == 4
@@ -39,7 +38,6 @@ def test_replies_to_one_conversation_cluster(tmp_path: Path) -> None:
 
 def test_an_id_is_of_the_reply_and_its_system_and_not_of_the_rating(tmp_path: Path) -> None:
     part = rated(TALKS[0], "quick")
-
     first, other = read(file(tmp_path, [part, {**part, "system_id": "slow"}]), None)
     [unrated] = read(file(tmp_path, [{**part, "scores": {}}]), None)
 

@@ -215,7 +215,6 @@ def test_a_reply_without_an_answer_is_unless_all_is_to_be_asked_again(
 def test_offline_nothing_is_asked_again(tmp_path: Path, retry: Retry) -> None:
     with desk(tmp_path, reply=lost) as at:
         at.answer(requests(), stage="answers")
-
     with desk(tmp_path, CallPolicy(is_offline=True, retry=retry)) as at:
         found = at.answer(requests(), stage="answers")
 

@@ -40,7 +40,6 @@ def test_requests_pass_while_the_most_they_may_cost_is_within_a_cap(cap: float, 
 def test_what_a_call_did_not_cost_is_free_for_the_next() -> None:
     budget = Budget(2 * MOST)
     first, second = let_through(budget)
-
     budget.record(first, 1.0)
     budget.record(second, 1.0)
 

@@ -55,7 +55,6 @@ def test_an_address_is_reported_without_user_password_and_query() -> None:
 
 def test_the_environment_names_the_server_if_it_names_one() -> None:
     environ = {"URL": "http://other/v1", "NONE": " "}
-
     found = Endpoint.of(structs.replace(SPEC, base_url_env="URL"), environ, name="m")
     kept = Endpoint.of(structs.replace(SPEC, base_url_env="NONE"), environ, name="m")
 

@@ -71,9 +71,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 def test_no_more_requests_are_in_flight_than_the_policy_allows() -> None:
     server = Server(delay_s=0.002)
-
     list(send_all(map(request, range(40)), server.connect, QUICK))
-
     assert server.most == QUICK.concurrency
 
 
@@ -92,7 +90,6 @@ def test_requests_are_drawn_as_there_is_room_for_them() -> None:
 
 def test_when_attempts_run_out_the_response_is_a_failure() -> None:
     server = Server(troubles=(RetryableError("busy"),) * 9)
-
     [response] = send_all([request(1)], server.connect, QUICK)
 
     assert failure_of(response) == (Reason.FAILED, "busy; gave up after attempt 3 of 3")
@@ -101,9 +98,7 @@ def test_when_attempts_run_out_the_response_is_a_failure() -> None:
 
 def test_the_wait_a_server_asks_for_is_a_lower_bound() -> None:
     server = Server(troubles=(RetryableError("busy", retry_after_s=0.08),))
-
     list(send_all([request(1)], server.connect, QUICK))
-
     assert server.times[1] - server.times[0] >= 0.08
 
 
@@ -122,9 +117,7 @@ def test_a_server_that_asks_for_a_longer_wait_than_is_left_ends_that_request_at_
 
 def test_a_server_that_never_answers_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     policy = replace(QUICK, timeout_s=0.01)
-
     list(send_all(map(request, range(4)), Server(delay_s=9).connect, policy))
-
     assert "8 calls in a row got no reply, the last: no answer within 0.01 s" in caplog.text
 
 
@@ -148,7 +141,6 @@ def test_the_time_in_the_queue_is_no_part_of_the_total() -> None:
 def test_all_attempts_together_take_no_longer_than_the_total() -> None:
     policy = replace(QUICK, attempts=100, total_s=0.1)
     server = Server(troubles=(RetryableError("busy"),) * 100, delay_s=0.02)
-
     [response] = send_all([request(1)], server.connect, policy)
 
     assert "another attempt would take more than 0.1 s in all" in failure_of(response)[1]
@@ -192,9 +184,7 @@ def test_a_response_says_what_every_attempt_was_charged_or_how_many_do_not_say(
 
 def test_an_attempt_without_an_answer_in_time_may_have_been_charged() -> None:
     policy = RetryPolicy(concurrency=1, attempts=2, timeout_s=0.02, first_wait_s=0)
-
     [response] = send_all([request(1)], Server(delay_s=30).connect, policy)
-
     assert response.usage == replace(UNCHARGED, unanswered=2)
 
 
@@ -238,7 +228,6 @@ def test_several_replies_are_as_many_calls_and_none_is_asked_for_twice(
     seeds: list[int],
 ) -> None:
     server = Piecewise(*replies)
-
     [response] = send_all([THRICE], server.connect, ONE_BY_ONE)
 
     assert (response.key, response.texts, response.usage) == (THRICE.key, texts, usage)
@@ -247,7 +236,6 @@ def test_several_replies_are_as_many_calls_and_none_is_asked_for_twice(
 
 def test_the_time_out_holds_for_each_call_of_a_request() -> None:
     server = Server(delay_s=0.1)
-
     policy = RetryPolicy(1, 1, timeout_s=0.25, is_one_by_one=True)
     [response] = send_all([THRICE], server.connect, policy)
 
@@ -257,7 +245,6 @@ def test_the_time_out_holds_for_each_call_of_a_request() -> None:
 @pytest.mark.parametrize("trouble", [ModelError("no such model"), ZeroDivisionError("a bug")])
 def test_any_other_exception_stops_everything(trouble: Exception) -> None:
     server = Server(troubles=(trouble,))
-
     with pytest.raises(type(trouble), match=str(trouble)):
         list(send_all(map(request, range(1000)), server.connect, QUICK))
 

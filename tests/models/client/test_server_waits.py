@@ -33,7 +33,6 @@ def free_port() -> int:
 def test_a_server_that_only_fails_ends_the_run_soon() -> None:
     with StubServer(Script(shares={"500": 1.0})) as server:
         model = model_at(server.url, attempts=1)
-
         with pytest.raises(ModelError, match="the last 20 requests failed one after the other"):
             list(model.answer(asked(model, 200)))
 
@@ -71,7 +70,6 @@ def test_no_server_at_the_address_is_said_before_anything_is_asked() -> None:
 def test_a_call_that_reaches_no_server_costs_nothing() -> None:
     model = model_at(f"http://127.0.0.1:{free_port()}/v1", attempts=1)
     model._is_checked = True
-
     [response] = model.answer(asked(model, 1))
 
     assert response.usage == UNCHARGED

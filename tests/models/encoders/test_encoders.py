@@ -97,7 +97,6 @@ def test_minilm_says_which_texts_are_cut(minilm: MiniLM, text: str, is_cut: bool
 
 def test_bare_texts_are_read_alike_however_they_are_quoted(minilm: MiniLM) -> None:
     quoted = ["It is cold.", ' "It is cold." ', "\u201cIt is cold\u201d.", "It is cold"]
-
     rows = MiniLM(is_bare=True).encode([*quoted, "It is cold!"])
 
     assert (rows[1:4] == rows[0]).all()
@@ -130,7 +129,6 @@ def test_a_folder_of_sentence_transformers_gives_the_vectors_of_the_model_it_hol
     sentences: SentenceTransformers, minilm: MiniLM
 ) -> None:
     texts = [*TEXTS, "\ud800", "word " * 300]
-
     rows = sentences.encode(texts)
 
     assert rows.dtype == np.float32
@@ -150,7 +148,6 @@ def test_a_change_anywhere_in_a_folder_changes_its_digest(
 ) -> None:
     copy = copytree(folder, tmp_path / "copy")
     assert SentenceTransformers(str(copy)).digest == sentences.digest
-
     path = copy / name
     path.write_text(path.read_text("utf-8") + " ", "utf-8")
 

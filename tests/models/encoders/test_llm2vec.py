@@ -69,9 +69,7 @@ def test_rows_move_by_float_noise_only_with_other_texts(
     tiny: TinyLlm2Vec, encoder: Llm2Vec, batch_tokens: int
 ) -> None:
     alone = np.array([encoder.encode([text])[0] for text in TEXTS])
-
     batched = on_cpu(tiny.mntp, tiny.supervised, batch_tokens=batch_tokens)
-
     assert np.abs(batched.encode(TEXTS) - alone).max() < 1e-5
 
 
@@ -108,7 +106,6 @@ def test_a_copied_adapter_is_the_same_and_a_retrained_one_is_not(
 ) -> None:
     copy = copytree(tiny.supervised, tmp_path / "a@b")
     assert on_cpu(tiny.mntp, str(copy)).digest == encoder.digest
-
     path = copy / "adapter_model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
 

@@ -151,7 +151,6 @@ def expected(llama: PreTrainedModel) -> list[float]:
 def test_a_prefix_tree_gives_each_row_what_it_gives_by_itself(kind: str) -> None:
     model = build(kind, **FOLLOW[kind])
     chooser, own = ChoiceScorer(model, batch_tokens=60), model.config._attn_implementation
-
     found = chooser.sums(ROWS)
 
     assert (chooser.mode, model.config._attn_implementation) == (ScoringMode.TREE, own)
@@ -186,7 +185,6 @@ def test_order_and_batch_size_change_nothing_but_rounding(
     chooser = ChoiceScorer(llama, batch_tokens=batch_tokens)
     chooser.mode = way
     order = Random(seed).sample(range(len(ROWS)), len(ROWS))
-
     found = chooser.sums([ROWS[place] for place in order])
 
     assert apart(found, [expected[place] for place in order]) < 1e-5

@@ -71,7 +71,6 @@ def test_noise_is_equal_on_every_machine() -> None:
     import torch
 
     noise = row_noise([SamplingRow((), 1, 1.0, 123)])(torch.zeros(1, 1), torch.zeros(1, 3))
-
     assert noise[0].tolist() == pytest.approx([-0.196403, 0.414668, -0.321818], abs=1e-5)
 
 

@@ -51,7 +51,6 @@ def evaluated(toy: Talk) -> list[SampleRecord]:
 @pytest.mark.slow
 def test_what_was_trained_is_evaluated_like_any_model(toy: Talk) -> None:
     assert toy.harness("train", "tiny", "--task", "talk") == 0
-
     verdicts = [row.verdicts["gold"] for row in evaluated(toy)]
 
     assert sum(verdict.value or 0 for verdict in verdicts) >= 10  # of 12; by chance 4
@@ -88,9 +87,7 @@ def test_the_settings_of_a_training_are_those_of_the_paper_unless_given() -> Non
 
 def test_a_checkpoint_is_used_as_it_is_by_its_own_labels(toy: Talk, checkpoint: Path) -> None:
     toy.model("tiny", f"{{kind: classifier, model: '{checkpoint}', labels: {_labels('non')}}}")
-
     verdicts = [row.verdicts["gold"] for row in evaluated(toy)]
-
     assert sum(verdict.value or 0 for verdict in verdicts) >= 10
 
 

@@ -23,9 +23,7 @@ def test_two_builds_hold_the_same_bytes(folder: Path, tmp_path: Path) -> None:
 
 def test_a_built_folder_is_used_again_untouched(folder: Path) -> None:
     before = [(p.name, p.stat().st_mtime_ns) for p in sorted(folder.iterdir())]
-
     assert build_tiny_llama(folder.parent) == folder
-
     assert [(p.name, p.stat().st_mtime_ns) for p in sorted(folder.iterdir())] == before
 
 
@@ -58,7 +56,6 @@ def test_its_tokenizer_loses_no_byte(folder: Path, text: str) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
-
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 

@@ -81,7 +81,6 @@ def test_a_template_that_refuses_the_turns_is_named_with_the_sample() -> None:
 def test_the_tokenizer_of_a_folder_is_opened_without_its_weights(tmp_path: Path) -> None:
     folder = build_tiny_llama(tmp_path)
     (folder / "model.safetensors").unlink()
-
     tokenizer = open_spec(TransformersSpec(model=str(folder)), tmp_path).tokenizer
 
     assert token_report([NUMBERS], tokenizer, is_chat=False)["choices"] == 2

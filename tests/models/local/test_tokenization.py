@@ -64,7 +64,6 @@ def test_a_prompt_opens_with_one_bos_where_the_tokenizer_uses_one(
     build: Build, start: str, adds_bos: bool, expected: int
 ) -> None:
     tokenizer = build(start + TURNS, adds_bos=adds_bos)
-
     tokens = prompt_tokens([USER], tokenizer)
 
     assert tokens.count(0) == expected
@@ -73,7 +72,6 @@ def test_a_prompt_opens_with_one_bos_where_the_tokenizer_uses_one(
 
 def test_the_prompt_of_the_tiny_llama_is_spelled_out_token_by_token(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(str(build_tiny_llama(tmp_path)))
-
     tokens = prompt_tokens([SYSTEM, USER], tokenizer)
 
     words = {m: tokenizer(m.content)["input_ids"] for m in (SYSTEM, USER)}

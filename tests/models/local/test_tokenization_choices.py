@@ -176,9 +176,7 @@ def test_in_chat_form_choices_are_behind_the_prompt_of_answers(family: str, temp
 )
 def test_a_choice_opens_the_models_turn_as_the_template_has_it(template: str, opens: str) -> None:
     tokenizer = built("llama2", TEMPLATES[template])
-
     found = read("Tea?", [" 1"], tokenizer, is_chat=True)
-
     assert pieces(found, tokenizer) == [opens]
 
 
@@ -201,7 +199,6 @@ def test_turns_that_a_template_refuses_are_refused() -> None:
 def test_a_marker_that_swallows_the_blanks_of_a_choice_is_scored_with_it() -> None:
     tokenizer = built("llama3", TURNS + "<|answer|>")
     with_marker(tokenizer, "<|answer|>")
-
     plain = read("Tea?<|answer|>", ["\n1", "2"], tokenizer)
 
     assert pieces(plain, tokenizer) == ["<|answer|> 1", "<|answer|> 2"]

@@ -67,7 +67,6 @@ def test_choices_that_differ_in_their_last_token_share_one_prompt(
 def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int) -> None:
     choices = tokens(rows, first)
     asked = scoring_prompts(choices)
-
     found = total_logprobs(choices, asked, map(told, asked))
 
     assert found == pytest.approx([by_hand(row, first) for row in rows])
@@ -75,7 +74,6 @@ def test_sums_are_those_of_each_row_by_itself(rows: Rows, first: int) -> None:
 
 def test_more_choices_than_an_engine_takes_at_once_are_asked_in_several_readings() -> None:
     choices = tokens([(7, number) for number in range(vllm_model.MOST_NEXTS + 2)], 1)
-
     asked = scoring_prompts(choices)
 
     assert [len(each.nexts) for each in asked] == [vllm_model.MOST_NEXTS, 2]

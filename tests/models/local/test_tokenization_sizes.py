@@ -34,7 +34,6 @@ def test_a_size_is_what_the_answer_then_says(tiny: TransformersModel, question: 
 
 def test_a_chat_template_counts_with_its_own_words() -> None:
     plain, chat = (built("gpt2", part) for part in (None, "[user]{{ messages[0].content }}[end]"))
-
     found = [prompt_size(asked(), each, is_chat=False) for each in (plain, chat)]
 
     texts = (TEXT, f"[user]{TEXT}[end]")

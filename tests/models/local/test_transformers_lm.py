@@ -71,9 +71,7 @@ def test_order_and_batch_size_change_no_answer(tiny: TransformersModel, folder: 
 
 def test_replies_of_one_request_differ_and_so_do_repeats_and_seeds(tiny: TransformersModel) -> None:
     first, second = ask("Hello.", temperature=1.0, n=3), ask("Hello.", temperature=1.0, n=3, seed=2)
-
     texts = [text for response in tiny.answer([first, second]) for text in response.texts or ()]
-
     assert len(set(texts)) == 6
 
 

@@ -111,7 +111,6 @@ def test_a_fault_is_a_reason_and_never_an_answer(name: str, lasting: dict[str, R
 def test_a_key_that_is_refused_ends_the_run_and_is_not_reported() -> None:
     with StubServer(Script(key="another")) as stub:
         asked = model(stub, "x").answer([request("x")])
-
         with pytest.raises(ModelError, match="STUB_KEY") as told:
             list(asked)
 
@@ -121,7 +120,6 @@ def test_a_key_that_is_refused_ends_the_run_and_is_not_reported() -> None:
 def test_it_is_sent_the_text_and_no_prompt() -> None:
     with StubServer(Script()) as stub:
         list(model(stub, "all quiet").answer([request("all quiet")]))
-
         assert stub.bodies == [{"model": "mod", "input": "all quiet"}]
 
 

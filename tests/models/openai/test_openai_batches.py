@@ -77,7 +77,6 @@ def test_a_batch_refused_as_a_whole_keeps_no_other_from_being_collected(bench: B
 def test_a_passing_fault_of_any_call_is_outlived(bench: Bench, path: str) -> None:
     name = path.replace("output", "output-batch_1/content")
     bench.stub.batches.faults = {name: ["503", "503" if path.endswith("batches") else "lost"]}
-
     found = bench.answers(ASKED)
 
     assert [part for part in found.values() if part.failure] == []

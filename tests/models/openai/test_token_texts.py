@@ -45,7 +45,6 @@ def test_texts_give_the_places_of_the_tokenizer_itself_or_none(family: str, cont
 
 def test_parts_of_a_character_after_a_space_are_not_that_space() -> None:
     tokens = ["na", "", "\u00ef", "ve", " ca", "f", "", "\u00e9", " ", "", "", "", "\U0001f600"]
-
     spans = spans_in(tokens, "na\u00efve caf\u00e9 \U0001f600")
 
     assert spans is not None
