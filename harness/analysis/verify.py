@@ -1,6 +1,7 @@
 """Published numbers and the data at hand to what our own code makes of them, cell by cell."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,12 @@ def by_rule(cell: CellSpec, figures: Figures, here: Figures | None = None) -> fl
     if any(name not in given for own in names for name in own):
         return None
     signs = [-1.0 if one.startswith("-") else 1.0 for one in cell.of]
-    return RULES[cell.rule](
-        *(
-            [sign * n for one in own for n in given[one]]
-            for sign, own in zip(signs, names, strict=True)
-        )
-    )
+    parts = [
+        [s * n for one in own for n in given[one]] for s, own in zip(signs, names, strict=True)
+    ]
+    with suppress(ZeroDivisionError):  # a share of nothing
+        return RULES[cell.rule](*parts)
+    return None
 
 
 def _names(pattern: str, figures: Figures) -> list[str]:

@@ -57,6 +57,14 @@ def test_half_a_unit_away_still_rounds_to_the_printed_number() -> None:
     assert (found.recomputed, found.status, found.by) == (1.0, OK, "figures")
 
 
+def test_a_share_of_nothing_is_no_value() -> None:
+    cell = {**RULE, "rule": "share", "of": ["own", "whole"], "published": "0.50"}
+
+    found = only(cell, None, inputs={"own": [1], "whole": [0]})
+
+    assert (found.status, found.reason) == (DIFFERS, "the data at hand gives no value")
+
+
 def test_a_rule_serves_where_files_are_not_at_hand(tmp_path: Path) -> None:
     cell = {"rule": "sum", "of": ["n", "-m"]}
     write_dialogues(tmp_path)
