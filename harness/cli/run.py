@@ -77,7 +77,8 @@ class RunChoice:
         if self.plan is None:
             wanted = self._options(asking, where.table)
             space = where.workspace(calling, progress=line)
-            cells = [Cell(one, is_strict=True) for one in wanted]
+            has_others = len({one.model for one in wanted}) > 1
+            cells = [Cell(one, is_strict=True, has_others=has_others) for one in wanted]
             return Study("", space, cells, line, "--budget", is_json)
         self._refuse_with_plan(asking, where)
         space = where.workspace(calling, progress=line)

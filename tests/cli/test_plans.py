@@ -32,6 +32,9 @@ PAID = """
     allow_self_judge: true
     budget_usd: {usd}
 """
+HOSTED = (
+    "{{kind: openai, about: x, model: new-1, base_url: '{url}', key_env: STUB_KEY, choices: echo}}"
+)
 
 
 def plan(toy: Toy, *arguments: str, text: str = CONTROLS) -> int:
@@ -88,6 +91,32 @@ def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(
     assert any("budget_usd 5: stored calls have cost 0 USD" in line for line in lines)
     assert stub.stats()["requests"] == 0
     assert not (toy.results / "runs").exists()
+
+
+def test_what_a_model_without_a_price_costs_is_unknown_and_not_nothing(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
+    toy.write("configs/models/new.yaml", HOSTED.format(url=stub.url))
+    text = PAID.replace("{usd}", "5").replace("alpha, beta", "oracle, new")
+
+    assert plan(toy, "--dry-run", text=text) == 0
+
+    assert "and what the others cost is unknown: no price\n" in capsys.readouterr().out
+
+
+def test_a_model_that_cannot_start_stops_no_other(
+    toy: Toy, stub: StubServer, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STUB_KEY", raising=False)
+    toy.write("configs/models/new.yaml", HOSTED.format(url=stub.url))
+
+    assert toy.run("--variant", "base", model="new,oracle") == 1
+
+    out, err = capsys.readouterr()
+    assert [path.parent.name for path in toy.runs()] == ["oracle"]
+    assert "[1/2] toy, new: failed: model new: " in err
+    assert "toy, base: accuracy" in out
+    assert toy.run("--variant", "base", model="new") == 2
 
 
 def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(

@@ -40,9 +40,17 @@ def sizes(each: Iterable[DataFrame]) -> DataFrame:
 
 
 def put_sums(
-    calls: DataFrame, terms: CallPolicy, *, start: str = "", cap: str = "--budget"
+    calls: DataFrame,
+    terms: CallPolicy,
+    *,
+    start: str = "",
+    cap: str = "--budget",
+    unplanned: int = 0,
 ) -> None:
-    """Print how many calls there are, for how much, and whether the budget of `cap` holds."""
+    """Print how many calls there are, for how much, and whether the budget of `cap` holds.
+
+    Of so many `unplanned` runs nothing is known.
+    """
     say(start + _sum(calls, is_batch=terms.is_batch))
     if waiting := calls["waiting"].sum():
         again = "made and paid again; add --batch to collect them"
@@ -56,8 +64,12 @@ def put_sums(
         end = "the calls may stop before their end"
     if budget.spent_usd + most <= budget.cap_usd:
         end = "within the budget"
-    fact = f"{cap} {budget.cap_usd:g}: stored calls have cost {usd(budget.spent_usd)} USD, and the"
-    say(f"{fact} others cost at most {usd(most)}: {end}")
+    why = f"{unplanned} runs cannot be planned" if unplanned else ""
+    why = "no price" if (calls["priced_as"].notna() & calls["most_usd"].isna()).any() else why
+    rest = f"what the others cost is unknown: {why}" if why else ""
+    rest = rest or f"the others cost at most {usd(most)}: {end}"
+    spent = f"stored calls have cost {usd(budget.spent_usd)} USD"
+    say(f"{cap} {budget.cap_usd:g}: {spent}, and {rest}")
 
 
 def _sum(calls: DataFrame, *, is_batch: bool) -> str:

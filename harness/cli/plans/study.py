@@ -71,7 +71,10 @@ class Study:
             pairs = zip(_facts(self.cells, "error"), calls, strict=True)
             show_json([facts | {"calls": plain_rows(own)} for facts, own in pairs])
         _put_cells(f"{self.title}: {SIZES}", self.cells, sizes(calls))
-        put_sums(pandas.concat(calls), self.space.terms, start="in all: ", cap=self.cap)
+        lost = sum(bool(cell.error) for cell in self.cells)
+        start = f"in all, without {lost} runs that cannot be planned: " if lost else "in all: "
+        whole = pandas.concat(calls)
+        put_sums(whole, self.space.terms, start=start, cap=self.cap, unplanned=lost)
         for title, lines in (("before", self.before), ("after", self.after)):
             say("".join(f"{title} the runs: harness {line}\n" for line in lines).strip("\n"))
         return _put_errors(self.cells)
@@ -243,9 +246,14 @@ def _state(cell: Cell) -> str:
 
 
 def _put_errors(cells: Sequence[Cell]) -> int:
-    lost = [cell for cell in cells if cell.error]
-    for cell in lost:
-        warn(f"{cell.title}: cannot run: {cell.error}")
+    """Warn of the runs that cannot be made, those of one reason together; the exit code."""
+    lost = dict[str, list[str]]()
+    for cell in cells:
+        if cell.error:
+            lost.setdefault(cell.error, []).append(cell.title)
+    for error, titles in lost.items():
+        more = f" and {len(titles) - 2} more" if len(titles) > 3 else ""
+        warn(f"{'; '.join(titles[: 2 if more else 3])}{more}: cannot run: {error}")
     return ExitCode.of(_put_without(cells) or lost)
 
 

@@ -207,7 +207,8 @@ def explain(source: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        fact = shorten(str(error), 160, placeholder=" ...") or type(error).__name__
+        first, *_ = re.split(r"[.!?]\s", str(error).strip(), maxsplit=1)  # whole, not clipped
+        fact = shorten(first.rstrip("."), 210, placeholder=" ...") or type(error).__name__
         remedies = (what for sign, what in REMEDIES.items() if re.search(sign, str(error), re.I))
         raise ModelError(f"{source}: cannot be loaded: {fact}; {next(remedies)}") from error
     finally:

@@ -36,15 +36,17 @@ _T = TypeVar("_T")
 class Cell:
     """One run of a study, and how far it has come; `words` has its other settings, as its seed.
 
-    An error of a cell that `is_strict` is raised. `plan` is None before it is resolved, and from
-    its end on, as it holds weights. `without` are judges that cannot start, and why. `stored` is an
-    earlier run, where this one did not end. Of a status `done` calls are stored and `left` would be
-    made; `is_whole`: and all judges have read.
+    An error of a cell that `is_strict` is raised, one of its model not where it `has_others` next
+    to it. `plan` is None before it is resolved, and from its end on, as it holds weights. `without`
+    are judges that cannot start, and why. `stored` is an earlier run, where this one did not end.
+    Of a status `done` calls are stored and `left` would be made; `is_whole`: and all judges have
+    read.
     """
 
     options: RunOptions
     words: str = ""
     is_strict: bool = False
+    has_others: bool = False
     plan: RunPlan | None = None
     error: str = ""
     without: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +64,16 @@ class Cell:
         """The task, the model and the other settings."""
         name = f"{self.options.task}, {self.options.model}"
         return f"{name} ({self.words})" if self.words else name
+
+    def raises(self, error: Exception) -> bool:
+        """Whether an error of this cell ends the study."""
+        return self.is_strict and not (self.has_others and isinstance(error, ModelError))
+
+    def fail(self, error: HarnessError) -> None:
+        """Keep the error of a cell that cannot run, or raise it."""
+        if self.raises(error):
+            raise error
+        self.plan, self.error = None, str(error)
 
 
 def plan_cells(
@@ -135,9 +147,9 @@ def resolve_cells(
             _leave_out(space, cell, known)
             cell.plan = resolve(space, cell.options, is_shown_again=is_shown_again)
         except HarnessError as error:
-            if cell.is_strict:
-                raise
-            cell.error = str(error)
+            cell.fail(error)
+    if cells[0].is_strict and not any(cell.plan for cell in cells):
+        raise ModelError(cells[0].error)
 
 
 def _leave_out(space: Workspace, cell: Cell, known: dict[str, str]) -> None:
@@ -184,9 +196,7 @@ def _prepare(cells: Sequence[Cell]) -> None:
             if cell.plan is not None:
                 execute.prepare(cell.plan)
         except HarnessError as error:
-            if cell.is_strict:
-                raise
-            cell.plan, cell.error = None, str(error)
+            cell.fail(error)
 
 
 def _carry_out(cell: Cell, shard: Shard | None) -> None:
@@ -204,7 +214,7 @@ def _carry_out(cell: Cell, shard: Shard | None) -> None:
         cell.end = DONE
     # A bug, also one of a model or judge of one's own, stops its cell alone, and is shown whole.
     except Exception as error:
-        if cell.is_strict:
+        if cell.raises(error):
             raise
         is_known, is_spent = isinstance(error, HarnessError), isinstance(error, BudgetReached)
         cell.end = OUT_OF_BUDGET if is_spent else FAILED if is_known else BUG
