@@ -2,10 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
-from os.path import isfile
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import shorten
@@ -17,7 +16,7 @@ from typer.models import OptionInfo
 from harness.errors import ExitCode as ExitCode
 from harness.errors import SpecError
 from harness.present.screen import PAGE, ProgressLine, warn
-from harness.storage.files import READ, refuse_file, refuse_source
+from harness.storage.files import READ, check_output, files_named
 from harness.storage.tables import TABLE_ENDINGS
 
 if TYPE_CHECKING:
@@ -91,10 +90,10 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
     def command(is_whole: bool = False, **given: object) -> object:
         lines = None if is_whole else get_terminal_size().lines
         PAGE.begin(lines, is_silent=bool(given.get("is_json")))
-        token = READ.set(_read_files(value for name, value in given.items() if name not in outputs))
+        token = READ.set(files_named(value for name, value in given.items() if name not in outputs))
         try:
             for name, endings in outputs.items():
-                _check_output(given[name], endings)
+                check_output(given[name], endings)
             for name, (record, names) in records.items():
                 given[name] = record(**{field: given.pop(field) for field in names})
             return function(**given)
@@ -106,27 +105,6 @@ def expanded(function: Callable[..., object]) -> Callable[..., object]:
     command.__annotations__ = {part.name: part.annotation for part in parameters}
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     return command
-
-
-def _read_files(values: Iterable[object]) -> frozenset[Path]:
-    """The files that some options and arguments name."""
-    named = (one for value in values for one in (value if isinstance(value, list) else [value]))
-    texts = (str(one) for one in named if isinstance(one, str | Path))
-    return frozenset(Path(text).resolve() for text in texts if isfile(text))
-
-
-def _check_output(out: object, endings: Sequence[str]) -> None:
-    """Refuse what a command cannot or may not write, before it computes anything."""
-    if not isinstance(out, Path):
-        return
-    if not endings:
-        return refuse_file(out)
-    if out.is_dir():
-        raise SpecError(f"-o {out}: is a folder; name a file in it")
-    known = [end for end in endings if end]
-    if not out.name.lower().endswith(tuple(known)) and (out.suffix or known == [*endings]):
-        raise SpecError(f"-o {out}: end its name in {', '.join(known)}")
-    refuse_source(out)
 
 
 def _parameter(name: str, kind: object, default: object) -> inspect.Parameter:

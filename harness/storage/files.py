@@ -1,18 +1,19 @@
 """Bytes to whole files: a reader sees the old file or the new one, never a part of one."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from errno import EISDIR
 from hashlib import file_digest
+from os.path import isfile
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, TypeVar
 
 import msgspec
 
-from harness.errors import StoreError
+from harness.errors import SpecError, StoreError
 from harness.storage.cells import decode_json
 
 READ: Final = ContextVar[frozenset[Path]]("READ", default=frozenset())
@@ -114,6 +115,30 @@ def refuse_file(folder: Path) -> None:
     nearest = next((path for path in (folder, *folder.parents) if path.exists()), None)
     if nearest is not None and not nearest.is_dir():
         raise StoreError(f"{nearest}: is a file, and -o names a folder here; choose another -o")
+
+
+def files_named(values: Iterable[object]) -> frozenset[Path]:
+    """The files that some options and arguments of a command name."""
+    named = (one for value in values for one in (value if isinstance(value, list) else [value]))
+    texts = (str(one) for one in named if isinstance(one, str | Path))
+    return frozenset(Path(text).resolve() for text in texts if isfile(text))
+
+
+def check_output(out: object, endings: Sequence[str]) -> None:
+    """Refuse what a command cannot or may not write, before it computes anything.
+
+    Without endings a path is a folder; an empty ending allows a name without any.
+    """
+    if not isinstance(out, Path):
+        return
+    if not endings:
+        return refuse_file(out)
+    if out.is_dir():
+        raise SpecError(f"-o {out}: is a folder; name a file in it")
+    known = [end for end in endings if end]
+    if not out.name.lower().endswith(tuple(known)) and (out.suffix or known == [*endings]):
+        raise SpecError(f"-o {out}: end its name in {', '.join(known)}")
+    refuse_source(out)
 
 
 _T = TypeVar("_T")

@@ -10,17 +10,7 @@ from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import FLAGGED, gaps, rates, run_texts
 from harness.analysis.rates import drift as drift_of
 from harness.cli import options
-from harness.cli.options import (
-    SCORER,
-    AsJson,
-    ExitCode,
-    Only,
-    ScorerName,
-    Where,
-    argument,
-    option,
-    output,
-)
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output
 from harness.cli.rates import PointChoice
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
@@ -54,7 +44,7 @@ def drift(
     choice: DriftChoice,
     point: PointChoice,
     where: Annotated[Where, Only("data table results home")],
-    scorer: ScorerName = SCORER,
+    scorer: options.ScorerName = options.SCORER,
     is_json: AsJson = False,
 ) -> int:
     """Test whether implicitness and rates have moved between two tables of texts, or two runs.

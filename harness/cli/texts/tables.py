@@ -13,16 +13,9 @@ from harness.errors import SpecError
 from harness.implicitness.scorer import Flag, text_of
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import PAGE, say, show, show_json, show_rows, warn
+from harness.storage import tables
 from harness.storage.frames import plain_rows
-from harness.storage.tables import (
-    TABLE_ENDINGS,
-    FileFormat,
-    column_of,
-    extended,
-    output_format,
-    read_input,
-    write_named,
-)
+from harness.storage.tables import FileFormat
 from harness.text.cleaning import chosen_steps
 from harness.text.cleaning import clean as clean_text
 
@@ -70,7 +63,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         return _check(choice, is_json=is_json)
     if choice.out is None or len(choice.files) > 1:
         raise SpecError("split: name one table and a folder with -o, or parts with --check")
-    table, where = read_input(choice.files[0], None, has_column=choice.column is not None)
+    table, where = tables.read_input(choice.files[0], None, has_column=choice.column is not None)
     shares = _shares(choice.shares)
     named = {2: NAMES[::2], 3: NAMES}
     names = named.get(len(shares), [f"part{at}" for at in range(1, len(shares) + 1)])
@@ -82,7 +75,9 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
     target = FileFormat.CSV if table.file_format is FileFormat.LINES else table.file_format
     paths = [choice.out / f"{name}.{target}" for name in names]
     for path, part in zip(paths, places, strict=True):
-        write_named(path, extended(parting.picked(table, part), pandas.DataFrame(), target))
+        tables.write_named(
+            path, tables.extended(parting.picked(table, part), pandas.DataFrame(), target)
+        )
     texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
     shared = leaks(texts)
     if is_json:
@@ -108,8 +103,8 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
         raise SpecError("--check: name two files or more, the one to train on first")
     parts = []
     for file in choice.files:
-        table, where = read_input(file, None, has_column=choice.column is not None)
-        cells = column_of(table, choice.column, where=where)
+        table, where = tables.read_input(file, None, has_column=choice.column is not None)
+        cells = tables.column_of(table, choice.column, where=where)
         parts.append((Path(file).name, [cell if isinstance(cell, str) else "" for cell in cells]))
     found = leaks(parts)
     if is_json:
@@ -148,7 +143,7 @@ class CleanChoice:
         "Steps, comma-separated. Default: those of the cleaned texts of ISHate.", None
     )
     name: str = option("Name of the new column.", "cleaned", flags="--as")
-    out: Path = output(options.TABLE_FILE, *TABLE_ENDINGS)
+    out: Path = output(options.TABLE_FILE, *tables.TABLE_ENDINGS)
 
 
 def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
@@ -162,14 +157,14 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
       harness data clean posts.csv -o cleaned.csv
       harness data clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
     """
-    out, target = choice.out, output_format(choice.out)
+    out, target = choice.out, tables.output_format(choice.out)
     steps = chosen_steps(options.names(choice.steps, "--steps"))
-    table, where = read_input(choice.file, None, has_column=choice.column is not None)
-    cells = map(text_of, column_of(table, choice.column, where=where))
+    table, where = tables.read_input(choice.file, None, has_column=choice.column is not None)
+    cells = map(text_of, tables.column_of(table, choice.column, where=where))
     found = [(None, str(c), ()) if isinstance(c, Flag) else clean_text(c, steps) for c in cells]
     texts, notes, _ = zip(*found, strict=True)
     added = pandas.DataFrame({choice.name: texts, f"{choice.name}_note": notes}, dtype=object)
-    write_named(out, extended(table, added, target))
+    tables.write_named(out, tables.extended(table, added, target))
     missing = Counter(note for note in notes if note)
     changed = Counter(name for _, _, own in found for name in own)
     if is_json:
