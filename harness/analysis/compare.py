@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.analysis.pairings import Judges, Kind, Pairing
+from harness.analysis.pairings import Kind, Pairing
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.score import ALL, chance_level
@@ -52,11 +52,11 @@ def compare(pairings: Iterable[Pairing]) -> DataFrame:
     return _corrected(frame.astype(kinds | dict.fromkeys(_TEXTS, "object")))
 
 
-def comparison_name(runs: Sequence[RunFile], judges: Judges) -> str:
-    """The file name of a comparison: the runs' digests, and one of judges that were given."""
+def comparison_name(runs: Sequence[RunFile], given: Sequence[str | None]) -> str:
+    """The file name of a comparison: the runs' digests, and one of what else was given."""
     names = [run.digest[:16] for run in runs]
-    if any(judges):
-        names.append(digest(judges)[:8])
+    if any(given):
+        names.append(digest(given)[:8])
     return f"{'-'.join(names)}.csv"
 
 

@@ -170,6 +170,15 @@ class Pairing:
         first, second = (value_range(view.judge, view.judge.metric) for view in self.sides)
         return first, second
 
+    def with_wrong(self) -> "Pairing":
+        """The same with missing scores as the least that they can be; SpecError if not known."""
+        if None in self.ranges:
+            name = next(v for v, own in zip(self.sides, self.ranges, strict=True) if own is None)
+            fact = f"--missing wrong: of {name.judge.metric} by {name.judge.name}"
+            raise SpecError(f"{fact} no least value is known; leave it out")
+        least = [own[0] for own in self.ranges if own is not None]
+        return replace(self, items=self.items.fillna(dict(zip("ab", least, strict=True))))
+
     def limits(self, at_a: float = 0.0, at_b: float = 0.0) -> Limits | None:
         """What a difference can be, of values above chance levels; None where it is not known."""
         first, second = self.ranges

@@ -15,7 +15,7 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.verdict_frame import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
-from harness.stats.estimate import NoValue, Resamples
+from harness.stats.estimate import Estimate, NoValue, Resamples
 from harness.stats.operating import tpr_gap_at
 from harness.stats.shift import mean_shift, shift_test
 from harness.storage.frames import plain_rows
@@ -193,6 +193,38 @@ def corrected(tests: DataFrame) -> DataFrame:
     known = [None if np.isnan(p) else p for p in tests["p"]]
     p_holm = np.array(holm(known), dtype=float)
     return tests.assign(p_holm=p_holm, tests=int(tests["p"].notna().sum()))
+
+
+def missing_notes(tables: Sequence[RateTexts]) -> list[str]:
+    """What is missing of each run by the label of its texts, and whether beyond chance: sentences.
+
+    As of a gap of two shares; the tests of all runs are corrected together.
+    """
+    found = [
+        (own, *_lost_gap(own[own["is_measured"]]))
+        for texts, _, _ in tables
+        for _, own in texts.groupby("signature", sort=False)
+    ]
+    p_holm, notes = holm([gap.p for _, gap, _ in found]), []
+    for (own, _, lost), p in zip(found, p_holm, strict=True):
+        if not any(lost):
+            continue
+        model, variant = own["model"].iloc[0], own["variant"].iloc[0]
+        counts = f"{lost[0]} texts to detect and {lost[1]} others are missing"
+        beyond = p is not None and p <= ALARM
+        why = f", unlike shares ({p:.2g}): rates of those answered may mislead" if beyond else ""
+        notes.append(f"{model}, {variant}: {counts}{why}")
+    return notes
+
+
+def _lost_gap(texts: DataFrame) -> tuple[Estimate, tuple[int, int]]:
+    """How much more of the texts to detect are missing, and how many of each kind are."""
+    lost, kinds = texts["flagged"].isna(), texts["is_positive"].astype(bool)
+    sides = [
+        ShareRows(lost[own].astype(float).tolist(), [1.0] * int(own.sum()), texts["cluster"][own])
+        for own in (kinds, ~kinds)
+    ]
+    return share_gap(*sides), (int((lost & kinds).sum()), int((lost & ~kinds).sum()))
 
 
 Side = tuple[str, "DataFrame"]

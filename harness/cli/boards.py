@@ -42,6 +42,7 @@ class BoardChoice:
         False,
         flags="--metrics",
     )
+    missing: options.Missing = "apart"
 
     def of(self, scores: DataFrame) -> DataFrame:
         """The chosen scores; SpecError for what none of them has."""
@@ -64,20 +65,24 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     """
     if not (folders := shown_runs(results, choice.runs or ())):
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    scores, boards, verdicts = ranked.leaderboard(folders, is_every=choice.has_metrics)
+    is_wrong = options.is_missing_wrong(choice.missing)
+    kept = {"is_every": choice.has_metrics, "is_wrong": is_wrong}
+    scores, boards, verdicts = ranked.leaderboard(folders, **kept)
     rows = ranked.board_rows(scores, boards, is_every=choice.has_metrics)
     table = results / "leaderboard.csv"
-    if not choice.runs:
+    if is_file := not (choice.runs or is_wrong):
         write_whole(table, board_text(rows).encode())
     asked = choice.of(scores)
     if is_json:
+        rows = boards if is_wrong else rows
         screen.show_json(plain_rows(rows[rows["signature"].isin(asked["signature"])]))
         return
     boards = boards[boards["signature"].isin(asked["signature"])]
     left = _put_boards(boards, folders)
     _warn_of_judges(boards, verdicts)
     warn_of_alarms(asked)
-    wrote = "" if choice.runs else f"wrote {len(rows)} rows to {table}"
+    wrote = f"wrote {len(rows)} rows to {table}" if is_file else ""
+    wrote = "missing verdicts count as wrong: no file" if is_wrong else wrote
     rest = f"--all prints {' and '.join(left)}" if left else ""
     say("; ".join(filter(None, (wrote, rest))))
 

@@ -35,6 +35,7 @@ class Sides:
     )
     judge_a: str | None = option("Judge of A. Default: every judge that fits.", None)
     judge_b: str | None = option("Judge of B. Default: as for A.", None)
+    missing: options.Missing = "apart"
 
 
 def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -> int:
@@ -58,8 +59,11 @@ def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -
     judges = sides.judge_a, sides.judge_b
     both = pairings.between(runs[0], runs[1], judges) if runs[1:] else None
     pairs, notes, unmatched = both or pairings.within(runs[0], sides.judge_a)
-    found = comparing.compare(pairs)
-    name = comparing.comparison_name([run.file for run in runs], judges)
+    is_wrong = options.is_missing_wrong(sides.missing)
+    found = comparing.compare([pair.with_wrong() if is_wrong else pair for pair in pairs])
+    name = comparing.comparison_name(
+        [run.file for run in runs], (*judges, "wrong") if is_wrong else judges
+    )
     if differ := other_versions(runs[0].file.packages, runs[-1].file.packages):
         words = "; ".join(f"{name} {old} in A, {new} in B" for name, old, new in differ)
         notes = [

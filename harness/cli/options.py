@@ -136,6 +136,7 @@ LIMIT = "Use at most this many samples; groups keep their proportions."
 Limit = Annotated[int | None, typer.Option(min=1, help=LIMIT)]
 LEAST = "Originals that a gap or a change needs on each side."
 Least = Annotated[int, typer.Option(min=3, help=LEAST)]
+Missing = Annotated[str, typer.Option(help="Missing verdicts: apart, or wrong (the least value).")]
 BACKEND = "Program that runs a local model: transformers, vllm or server."
 BackendName = Annotated[str | None, typer.Option(help=BACKEND)]
 A_RUN = "Run: a folder, the beginning of a digest, TASK/MODEL, @TAG, TASK/MODEL@TAG or @last."
@@ -296,6 +297,11 @@ def one_of(option: str, value: str, *allowed: _T) -> _T:
         if one == value:
             return one
     raise SpecError(f"{option} {value!r}: give {', '.join(allowed[:-1])} or {allowed[-1]}")
+
+
+def is_missing_wrong(value: str) -> bool:
+    """Whether `--missing` counts missing verdicts as wrong."""
+    return one_of("--missing", value, "apart", "wrong") == "wrong"
 
 
 def backend(name: str | None) -> "Backend | None":

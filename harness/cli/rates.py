@@ -11,7 +11,6 @@ from harness.cli import options
 from harness.cli.options import AsJson, Only, Where, one_of, option, output
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.pipeline.score import ALL
 from harness.present.screen import cell, intervals, p_value, say, show, show_json, warn
 from harness.stats.estimate import NoValue
 from harness.storage.files import write_whole
@@ -104,6 +103,8 @@ def rates(
     if is_json:
         show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
     _put(rows, found)
+    for note in rated.missing_notes(tables):
+        say(note)
     if (found["note"] == NoValue.TOO_FEW).any():
         say(f"no interval: fewer than {choice.least} originals on a side (--least)")
     say(f"wrote {' and '.join(map(str, files))}")
@@ -126,8 +127,6 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
     models = found[found["column"] == rated.MODELS]
     if len(models):
         _put_gaps(f"TPR of models {models['note'].iat[0]}", models)
-    for row in rows[(rows["group"] == ALL) & (rows["missing"] > 0)].itertuples():
-        say(f"{called[row.signature]}: {row.missing} texts of {WORDS[row.rate]} are missing")
     if tests := int(found["p"].notna().sum()):
         say(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
         say("gaps of precision have no test: groups differ in their shares of texts to detect")

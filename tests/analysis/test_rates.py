@@ -13,6 +13,7 @@ from support.hate_rows import text, written
 
 from harness.analysis.flags import RateQuery, flags, sample_cells
 from harness.analysis.rates import gaps as gaps_of
+from harness.analysis.rates import missing_notes
 from harness.analysis.rates import rates as rates_of
 from harness.core import Sample
 from harness.errors import SpecError, StoreError
@@ -149,6 +150,28 @@ def test_a_missing_answer_is_no_unflagged_text() -> None:
 
     assert (found["all", "tpr"].n, found["all", "tpr"].missing) == (80, 5)
     assert (found["all", "fpr"].missing, found["all", "precision"].missing) == (0, 5)
+
+
+def test_missing_answers_are_counted_by_label_with_a_word_where_labels_differ() -> None:
+    def lost(every: int) -> list[SampleRecord]:
+        """Of the hateful texts each so many-th is refused, of the others each fourth."""
+        return [
+            text(
+                f"{n}",
+                is_hateful=n < 60,
+                at=0.5,
+                said=Reason.REFUSED if n % (every if n < 60 else 4) == 0 else 1.0,
+            )
+            for n in range(120)
+        ]
+
+    tables = [table(written(lost(every)), RateQuery()) for every in (1, 4)]
+    assert missing_notes(tables[1:]) == [
+        "small, base: 15 texts to detect and 15 others are missing"
+    ]
+    [note, _] = missing_notes(tables)
+    assert note.startswith("small, base: 60 texts to detect and 15 others are missing, unlike")
+    assert missing_notes([table(written(ROWS), RateQuery())]) == []
 
 
 def test_a_group_without_answers_of_a_kind_has_no_rate_and_says_why() -> None:

@@ -76,6 +76,8 @@ def test_models_that_nothing_tells_apart_may_have_each_others_ranks(tmp_path: Pa
 
 
 def test_models_are_ranked_on_the_items_that_all_have(tmp_path: Path) -> None:
+    few = said(tmp_path / "few", ant="1" * 30, bee="1" * 28 + "..")
+    assert board_notes(board_of(few)) == []  # two of thirty may be chance
     # bee lacks the ten hard items, and looks the better one: .95 of 20 against .7 of 30.
     made = board(said(tmp_path, ant="1" * 20 + "1" + "0" * 9, bee="1" * 19 + "0" + "." * 10))
 
@@ -267,7 +269,43 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     assert cells["cow"] == ("3", "3")
     # 20 of 30 were bee's missing verdicts wrong, and all right; ant has no missing one.
     assert "0.667 to 1.000" in next(line for line in out.splitlines() if "  bee  " in line)
+    assert "bee has no verdict on 33% of the items, cow on 0%: what a model does not" in out
     assert cells["oracle"] == ("-", "-")
+
+
+def test_missing_verdicts_may_be_counted_as_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(tmp_path, ant="1" * 24 + "0" * 6, bee="1" * 20 + "." * 10)
+    half = [text(f"h{n}", is_hateful=n < 20, at=0.5, said=float(n < 15)) for n in range(40)]
+    cut = [
+        text(f"h{n}", is_hateful=n < 20, at=0.5, said=Reason.REFUSED if n % 2 else float(n < 20))
+        for n in range(40)
+    ]
+    for model, rows in (("eel", half), ("fox", cut)):
+        kept(tmp_path / "texts", run_of(rows), rows, model=model)
+
+    every = (_wrong(run_folders(folder)) for folder in (tmp_path, tmp_path / "texts"))
+    found = {row.model: row for boards in every for row in records(boards)}
+
+    assert [found[name].value for name in ("ant", "bee")] == pytest.approx([0.8, 20 / 30])
+    assert (found["bee"].n, found["bee"].missing, found["bee"].rank_items) == (30, 0, 30)
+    assert found["bee"].low < 20 / 30 < found["bee"].high
+    # Half of the texts have no answer: of hateful ones not found, of others false alarms.
+    assert (found["fox"].tpr, found["fox"].fpr, found["fox"].value) == (0.5, 0.5, 0.0)
+    assert (found["eel"].rank, found["fox"].rank) == (1, 2)
+    out = ["--results", str(tmp_path)]
+    assert main(["leaderboard", "--missing", "wrong", "--task", "toy", *out]) == 0
+    assert "missing verdicts count as wrong: no file" in capsys.readouterr().out
+    assert not (tmp_path / "leaderboard.csv").exists()
+    assert main(["compare", "toy/ant", "toy/bee", "--missing", "wrong", *out]) == 0
+    assert "on 30 independent items" in capsys.readouterr().out
+    assert main(["compare", "toy/ant", "toy/bee", "--missing", "gone", *out]) == 2
+
+
+def _wrong(folders: Sequence[RunFolder]) -> DataFrame:
+    scores = scores_of(folders)
+    return standings(scores, verdicts_of(folders, scores, is_wrong=True), is_wrong=True)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,13 @@ from harness.errors import LEFT_OUT, StoreError
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO
-from harness.pipeline.score import ALL, signature
+from harness.pipeline.score import ALL, SHARES, signature, value_range
 from harness.pipeline.verdict_frame import averages, verdict_frame
 from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
-from harness.stats.clustered import ShareRows, share_gap
-from harness.stats.estimate import Clusters, Floats, Indices
+from harness.stats.clustered import ShareRows, paired_gap, share_gap
+from harness.stats.estimate import Clusters, Estimate, Floats, Indices
+from harness.stats.intervals import mean_interval
 from harness.stats.ranks import Pooled, informedness, macro_f1_of, mean_of, rank_models
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
@@ -34,19 +35,22 @@ _NAMES = ("sample", "variant", "decoding", "cluster", "group")
 _COLUMNS = (*_NAMES, "judge", "value", "served", "model_served")
 
 
-def board_verdicts(folders: Sequence[RunFolder], heads: DataFrame) -> DataFrame:
+def board_verdicts(
+    folders: Sequence[RunFolder], heads: DataFrame, *, is_wrong: bool = False
+) -> DataFrame:
     """The verdicts behind some headline scores, one row an item and score.
 
-    Names are categories in their order. `value` is NaN if missing; the columns `part_0` on are what
-    the item adds to the sums that the score is made of, NaN where it adds nothing. StoreError where
-    the verdicts of a run were changed.
+    With `is_wrong` a missing one counts as the worst that it can be, if that is known. Names are
+    categories in their order. `value` is NaN if missing; the columns `part_0` on are what the item
+    adds to the sums that the score is made of, NaN where it adds nothing. StoreError where the
+    verdicts of a run were changed.
     """
     wanted = heads[["run", "judge", "variant", "decoding", "signature"]].astype(object)
     runs, tasks = set(wanted["run"]), dict[str, dict[RunFolder, RunFile]]()
     for folder in (folder for folder in folders if folder.path.name in runs):
         file = folder.read()
         tasks.setdefault(file.run.task, {})[folder] = file
-    made = [_of_task(files, wanted) for files in tasks.values()]
+    made = [_of_task(files, wanted, is_wrong=is_wrong) for files in tasks.values()]
     if not made:
         return pandas.DataFrame(columns=["signature", "run", *_NAMES, "value"])
     found = pandas.concat(made, ignore_index=True)
@@ -61,19 +65,27 @@ def sorted_names(column: "Series[Any]") -> "Series[Any]":
     return column.cat.reorder_categories(sorted(column.cat.categories), ordered=False)
 
 
-def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame) -> DataFrame:
+def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame, *, is_wrong: bool) -> DataFrame:
     """The verdicts on one task behind the headlines that are wanted, of the runs that it has."""
     runs = {folder.path.name: file for folder, file in files.items()}
     task = next(iter(runs.values())).task
     found = load(files, "verdicts", _COLUMNS)
     if task.implicitness or task.classes:
         alike = groupby(files.items(), key=lambda pair: pair[1].task)
-        parts = pandas.concat([_parts([folder for folder, _ in own], one) for one, own in alike])
+        parts = pandas.concat(
+            [_parts([folder for folder, _ in own], one, is_wrong=is_wrong) for one, own in alike]
+        )
         # A class that a run does not know is neither given nor true.
         parts = parts.fillna(0.0).where(parts[f"{PARTS}0"].notna())
         found = pandas.concat([found, parts.reset_index(drop=True)], axis=1)
     else:
-        found = found.assign(**{f"{PARTS}0": found["value"], f"{PARTS}1": 1.0})
+        values = found["value"]
+        if is_wrong:
+            judges = {entry.name: entry for file in runs.values() for entry in file.judges}
+            ranges = {name: value_range(one, one.metric) for name, one in judges.items()}
+            least = {name: ends[0] if ends else np.nan for name, ends in ranges.items()}
+            values = values.fillna(found["judge"].astype(object).map(least).astype(float))
+        found = found.assign(**{f"{PARTS}0": values, f"{PARTS}1": 1.0})
     wanted = wanted[wanted["run"].isin(runs)]
     pools = {run: averages(file.task) for run, file in runs.items()}
     members = [
@@ -109,20 +121,21 @@ def _is_of_signature(
     return is_own | made["value"].isna()
 
 
-def _parts(folders: Sequence[RunFolder], task: TaskSpec) -> DataFrame:
+def _parts(folders: Sequence[RunFolder], task: TaskSpec, *, is_wrong: bool) -> DataFrame:
     """What each verdict of runs adds to `macro_f1_of` or `informedness`; NaN without an answer."""
     first, *more = (folder.tables() for folder in folders)
     verdicts = verdict_frame(first, task, *more)
     if task.implicitness is not None:
         flags = choice_scores.flags(verdicts, task.implicitness.positive)
         sides = np.column_stack([flags["is_positive"], ~flags["is_positive"]]).astype(np.float64)
-        hits = np.where(sides > 0, flags[["flagged"]], 0.0)
+        given = flags["flagged"].fillna(pandas.Series(sides[:, 1], flags.index) if is_wrong else {})
+        hits = np.where(sides > 0, given.to_numpy()[:, None], 0.0)
         found = np.column_stack([hits[:, 0], sides[:, 0], hits[:, 1], sides[:, 1]])
     else:
         labels = sorted(choice_scores.labels_of(verdicts)) or [""]
         gold = choice_scores.gold_labels(verdicts, labels)
         given = choice_scores.given_labels(verdicts, labels)
-        true, is_lost = one_hot(gold, len(labels)), (gold < 0) | ~given.any(axis=1)
+        true, is_lost = one_hot(gold, len(labels)), (gold < 0) | ~(given.any(axis=1) | is_wrong)
         found = np.column_stack([given * true, given + true])
         found[is_lost] = np.nan
     frame = pandas.DataFrame(found).add_prefix(PARTS)
@@ -134,7 +147,7 @@ CONTROL: Final = "scripted"
 """The kind of the models that are built with the answers, or with none."""
 LEAST_SHARED = 0.5
 """A model without this share of the verdicts that others have would leave them too few items."""
-_SEED = "0"
+_SEED, _LEVEL = "0", 0.05
 _RANKS = ["rank", "rank_best", "rank_worst", "rank_items"]
 RATES: Final = "tpr_less_fpr"
 POOLED: Final[Mapping[str, Pooled]] = {"mean": mean_of, MACRO: macro_f1_of, RATES: informedness}
@@ -144,17 +157,18 @@ RANKING: Final = {MACRO: "macro F1", RATES: "TPR-FPR"}
 
 
 def leaderboard(
-    folders: Sequence[RunFolder], *, is_every: bool = False
+    folders: Sequence[RunFolder], *, is_every: bool = False, is_wrong: bool = False
 ) -> tuple[DataFrame, DataFrame, DataFrame]:
     """The scores of some runs (stored ones, or every one), their standings, and their verdicts.
 
-    Left out, after a warning, are runs without scores, and those that are to be ranked with others
-    and whose verdicts are damaged.
+    With `is_wrong` standings and verdicts, not scores, count missing verdicts as wrong. Left out,
+    after a warning, are runs without scores, and those that are to be ranked with others and whose
+    verdicts are damaged.
     """
     texts = {one.path.name: scores_of.score_text(one, is_every=is_every) for one in folders}
     scores = scores_of.board_scores(texts)
     try:
-        verdicts = verdicts_of(folders, scores)
+        verdicts = verdicts_of(folders, scores, is_wrong=is_wrong)
     except StoreError:
         for folder in folders:
             try:
@@ -163,17 +177,20 @@ def leaderboard(
                 _log.warning("%s: the run is left out", error, extra=LEFT_OUT)
                 texts[folder.path.name] = None
         scores = scores_of.board_scores(texts)
-        verdicts = verdicts_of(folders, scores)
+        verdicts = verdicts_of(folders, scores, is_wrong=is_wrong)
     scores_of.warn_of_changed(folders, texts)
-    return scores, standings(scores, verdicts), verdicts
+    return scores, standings(scores, verdicts, is_wrong=is_wrong), verdicts
 
 
-def verdicts_of(folders: Sequence[RunFolder], scores: DataFrame) -> DataFrame:
+def verdicts_of(
+    folders: Sequence[RunFolder], scores: DataFrame, *, is_wrong: bool = False
+) -> DataFrame:
     """The verdicts behind the headlines that share a board or have rates: `board_verdicts`."""
     heads = scores_of.headlines(scores)
     sizes = heads.groupby("recipe", observed=True)["signature"].transform("size")
     rates = scores.loc[(scores["metric"] == HITS) & (scores["group"] == ALL), "signature"]
-    return board_verdicts(folders, heads[(sizes > 1) | heads["signature"].isin(set(rates))])
+    heads = heads[(sizes > 1) | heads["signature"].isin(set(rates)) | is_wrong]
+    return board_verdicts(folders, heads, is_wrong=is_wrong)
 
 
 def board_rows(scores: DataFrame, boards: DataFrame, *, is_every: bool = False) -> DataFrame:
@@ -194,13 +211,15 @@ def board_rows(scores: DataFrame, boards: DataFrame, *, is_every: bool = False) 
     return rows[[*scores_of.BOARD_COLUMNS]]
 
 
-def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
+def standings(scores: DataFrame, verdicts: DataFrame, *, is_wrong: bool = False) -> DataFrame:
     """The headlines of all boards, board after board, the best model of each first.
 
     To the columns of `board_scores`: `value`, `low` and `high` are of what the board ranks by
     (`ranked_by`), `score` and its ends of the headline; `shared` is on the `rank_items` that all
-    ranked models have, in `rank_clusters`; `rank`, which may be `rank_best` to `rank_worst`, is NaN
-    without one; `why` says why there is no interval.
+    ranked models have, in `rank_clusters`; `unlike` says which models miss more than others, or
+    None; `rank`, which may be `rank_best` to `rank_worst`, is NaN
+    without one; `why` says why there is no interval. With `is_wrong` value, interval and counts
+    are of verdicts of which missing ones count as wrong; macro F1 has no interval then.
     """
     heads = unranked(scores_of.headlines(scores), constant_runs(scores))
     overall = scores[scores["group"] == ALL]
@@ -219,7 +238,7 @@ def standings(scores: DataFrame, verdicts: DataFrame) -> DataFrame:
         heads[name] = heads[name].where(~has_rates, tpr - fpr if name == "value" else np.nan)
     heads.loc[has_macro, "ranked_by"] = MACRO
     heads.loc[has_rates, "ranked_by"] = RATES
-    return ranked(heads, verdicts)
+    return ranked(_with_missing(heads, _held(verdicts)) if is_wrong else heads, verdicts)
 
 
 def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
@@ -278,6 +297,7 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
     held = _held(verdicts)
     heads = _with_intervals(heads, held)
     made = {name: heads[name].to_numpy(copy=True) for name in (*_RANKS, "shared", "rank_clusters")}
+    made["unlike"] = np.full(len(heads), None, dtype=object)
     values, signatures = heads["value"].to_numpy(), heads["signature"].tolist()
     is_apart = (heads["is_control"] | heads["is_constant"]).to_numpy(dtype=bool)
     is_able, by = ~np.isnan(values) & ~is_apart, heads["ranked_by"].tolist()
@@ -287,6 +307,8 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
             for at in able:
                 made["rank"][at] = 1 + int((values[able] > values[at]).sum())
             continue
+        names = heads["model"].iloc[able].astype(str).tolist()
+        made["unlike"][places] = _missing_words([held[signatures[at]] for at in able], names)
         own, items = _shared([held[signatures[at]] for at in able])
         made["rank_items"][places], made["rank_clusters"][places] = len(items), 0
         if not len(items):
@@ -316,6 +338,27 @@ def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
     return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
 
 
+def _missing_words(held: Sequence[Held], names: Sequence[str]) -> str | None:
+    """The two models whose shares of missing verdicts differ most, if they do beyond chance."""
+    items = np.unique(np.concatenate([one.items for one in held]))
+    at = [np.searchsorted(items, one.items) for one in held]
+    order = sorted(range(len(held)), key=lambda place: len(at[place]))
+    clusters, sides = np.zeros(len(items), np.int64), []
+    for place in order:
+        clusters[at[place]] = held[place].clusters
+    for place in (order[0], order[-1]):
+        sides.append(np.ones(len(items)))
+        sides[-1][at[place]] = 0.0
+    p, pairs = paired_gap(sides[0], sides[1], clusters).p, len(held) * (len(held) - 1) // 2
+    if p is None or p * pairs > _LEVEL:
+        return None
+    most, least = (f"{side.mean():.0%}" for side in sides)
+    return (
+        f"{names[order[0]]} has no verdict on {most} of the items, {names[order[-1]]} on {least}: "
+        "what a model does not answer may be what it would get wrong (--missing wrong)"
+    )
+
+
 def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     """The interval of each difference of rates, which has none so far: that of `share_gap`."""
     heads = heads.astype({"why": "object"})
@@ -325,4 +368,22 @@ def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
             true = ShareRows(hits, positives, one.clusters)
             found = share_gap(true, ShareRows(alarms, negatives, one.clusters))
             heads.loc[at, ["low", "high", "why"]] = found.low, found.high, found.why
+    return heads
+
+
+def _with_missing(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
+    """Headlines whose value, interval and counts are of the verdicts that are at hand."""
+    heads = heads.astype({"n": "int64", "missing": "int64"})
+    for at, row in zip(heads.index, heads.itertuples(), strict=True):
+        if (one := held.get(str(row.signature))) is None:
+            continue
+        totals, size = one.sums.sum(axis=0), len(one.items)
+        found = Estimate(float(POOLED[row.ranked_by](totals)), size)
+        if row.ranked_by == "mean":
+            is_share = row.metric in SHARES
+            found = mean_interval(one.sums[:, 0], one.clusters, is_share=is_share)
+        elif row.ranked_by == RATES:
+            heads.loc[at, ["tpr", "fpr"]] = totals[::2] / totals[1::2]
+        heads.loc[at, ["value", "low", "high"]] = found.value, found.low, found.high
+        heads.loc[at, ["n", "missing"]] = size, max(0, row.n + row.missing - size)
     return heads

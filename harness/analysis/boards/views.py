@@ -145,7 +145,7 @@ def with_missing(row: Row) -> tuple[float, float] | None:
 
 
 def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:
-    """Why models, other than controls, have no rank, and why values have no interval: sentences."""
+    """Why models, not controls, have no rank or no interval, and who misses more: sentences."""
     has_ranks = boards.groupby("board")["rank"].transform("count") > 0
     rows = boards.assign(has_ranks=has_ranks, ends=boards["value"].notna() & boards["low"].isna())
     models: dict[tuple[str, str], dict[str, None]] = {}
@@ -153,7 +153,11 @@ def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:
         models.setdefault(("No rank", _without_rank(row)), {})[row.model] = None
     for row in records(rows[rows["ends"]]) if has_ends else ():
         models.setdefault(("No interval", _without_bounds(row)), {})[row.model] = None
-    return [f"{what} for {', '.join(own)}: {why}." for (what, why), own in models.items() if why]
+    notes = [f"{what} for {', '.join(own)}: {why}." for (what, why), own in models.items() if why]
+    if unlike := boards.drop_duplicates("board")["unlike"].dropna().tolist():
+        more = f"; so on {len(unlike) - 1} other boards" * (len(unlike) > 1)
+        notes.append(f"{unlike[0]}{more}.")
+    return notes
 
 
 def _without_rank(row: Row) -> str:
