@@ -219,7 +219,7 @@ def standings(scores: DataFrame, verdicts: DataFrame, *, is_wrong: bool = False)
     ranked models have, in `rank_clusters`; `unlike` says which models miss more than others, or
     None; `rank`, which may be `rank_best` to `rank_worst`, is NaN
     without one; `why` says why there is no interval. With `is_wrong` value, interval and counts
-    are of verdicts of which missing ones count as wrong; macro F1 has no interval then.
+    take missing verdicts for wrong; macro F1 has no interval then.
     """
     heads = unranked(scores_of.headlines(scores), constant_runs(scores))
     overall = scores[scores["group"] == ALL]
