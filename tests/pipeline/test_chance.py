@@ -39,21 +39,26 @@ def test_chance_is_of_being_right_by_a_judge(judge: JudgeEntry, chance: float | 
     assert (file.chance, score.chance) == (0.5, chance)
 
 
+PAIRS = "{about: By pairs., kind: contrast, encoder: {kind: char-ngrams}, reference: right}"
+
+
 @pytest.mark.parametrize(
     ("more", "chance"), [("", None), ("\n    chance = 0.25", 0.25), ("\n    chance = 0", 0.0)]
 )
-def test_a_judge_of_ones_own_says_its_own_chance(toy: Toy, more: str, chance: float | None) -> None:
+def test_a_judge_of_ones_own_says_its_own_chance_and_one_of_pairs_has_a_half(
+    toy: Toy, more: str, chance: float | None
+) -> None:
     toy.write("configs/judges/own.py", JUDGES.format(more=more))
     toy.write("configs/judges/own.yaml", "{about: mine, kind: python, entry: 'own.py:Own'}")
+    toy.write("configs/judges/pairs.yaml", PAIRS)
     task = (toy.home / "tasks/toy.yaml").read_text("utf-8")
-    toy.write("tasks/toy.yaml", f"{task}\nchance: 0.5\n")
+    toy.write("tasks/toy.yaml", f"{task}\nchance: 0.2\n")
 
-    toy.run("--variant", "base", "--judge", "own", "--judge", "near")
+    toy.run("--variant", "base", "--judge", "own,near,pairs")
 
-    [folder] = toy.runs()
-    table = read_table(RunFolder(folder).scores)
+    table = read_table(RunFolder(toy.runs()[0]).scores)
     found = {row.score.judge: row.chance for row in table if row.score.metric == "accuracy"}
-    assert found == {"own": chance, "near": 0.5}
+    assert found == {"own": chance, "near": 0.2, "pairs": 0.5}
 
 
 def test_a_chance_that_is_no_number_is_refused(toy: Toy, capsys: Lines) -> None:
@@ -62,17 +67,3 @@ def test_a_chance_that_is_no_number_is_refused(toy: Toy, capsys: Lines) -> None:
 
     assert toy.run("--variant", "base", "--judge", "own") == 2
     assert "`chance` is 'half'; give the number" in capsys.readouterr().err
-
-
-def test_a_judge_of_pairs_is_right_by_chance_in_half_whatever_the_task_says(toy: Toy) -> None:
-    toy.write(
-        "configs/judges/pairs.yaml",
-        "{about: By pairs., kind: contrast, encoder: {kind: char-ngrams}, reference: right}",
-    )
-
-    toy.run("--variant", "base", "--judge", "pairs", "--judge", "near")
-
-    [folder] = toy.runs()
-    table = read_table(RunFolder(folder).scores)
-    found = {row.score.judge: row.chance for row in table if row.score.metric == "accuracy"}
-    assert found == {"pairs": 0.5, "near": None}

@@ -47,16 +47,14 @@ def planned(
     return records(dry_run(ready, set()))
 
 
-def test_every_step_of_every_variant_is_counted(toy: Toy) -> None:
-    found = {(part.variant, part.step): part.calls for part in planned(toy)}
+def test_every_step_of_every_variant_and_each_order_of_a_judge_is_counted(toy: Toy) -> None:
+    found = planned(toy, "choice")
+
     steps = [("base", "response"), ("think", "thought"), ("think", "response")]
-    assert found == dict.fromkeys(steps, EACH)
-
-
-def test_a_judge_has_a_row_for_each_order_and_none_for_a_variant(toy: Toy) -> None:
-    judging = [part for part in planned(toy, "choice") if part.asker == "choice"]
-    found = [(part.variant, part.step, part.calls) for part in judging]
-    assert found == [("-", order, 2 * EACH) for order in ("accept-first", "reject-first")]
+    orders = [("-", order) for order in ("accept-first", "reject-first")]
+    counts = {(part.variant, part.step): part.calls for part in found}
+    assert counts == {**dict.fromkeys(steps, EACH), **dict.fromkeys(orders, 2 * EACH)}
+    assert [part.asker for part in found[3:]] == ["choice"] * 2
 
 
 def test_a_call_that_two_variants_share_is_counted_once(toy: Toy) -> None:
@@ -80,18 +78,14 @@ def test_the_count_is_what_the_run_then_asks(toy: Toy, stub: StubServer) -> None
     assert stub.stats()["requests"] <= count
 
 
-def test_sizes_are_those_of_the_prompts_and_of_the_longest_answers(toy: Toy) -> None:
-    first = planned(toy)[0]
+def test_sizes_are_those_of_the_prompts_and_of_the_longest_answers_that_stand_in(toy: Toy) -> None:
+    first, _, later = planned(toy)
 
-    assert first.example == (Message("user", "Story number 0. What is said next?"),)
-    assert first.prompt_characters == EACH * len("Story number 0. What is said next?")
-    assert first.prompt_tokens == EACH * (len("Story number 0. What is said next?") // 4)
+    said = "Story number 0. What is said next?"
+    assert first.example == (Message("user", said),)
+    assert first.prompt_characters == EACH * len(said)
+    assert first.prompt_tokens == EACH * (len(said) // 4)
     assert first.max_tokens == EACH * 20
-
-
-def test_a_later_step_is_sized_by_the_longest_answer_and_says_what_stands_in(toy: Toy) -> None:
-    later = planned(toy)[2]
-
     words = len("Story number 0. Meant:  What is said next?")
     assert later.prompt_characters == EACH * (words + 20 * 4)
     [shown] = [part for part in later.example if "Meant:" in part.content]
@@ -192,13 +186,9 @@ def test_a_local_models_prompts_are_counted_by_its_own_tokenizer(toy: Toy) -> No
     told = json.loads((toy.runs()[0] / "run.json").read_text())["costs"]["answers"]
     assert not first.is_estimate
     assert first.prompt_tokens == told["prompt_tokens"]
-
-
-def test_an_earlier_answer_is_sized_by_its_most_tokens_whatever_the_tokenizer(toy: Toy) -> None:
     limits = ("{temperature: 0, max_tokens: 20}", "{temperature: 0, max_tokens: 900}")
     toy.edit("tasks/toy.yaml", *limits)
-    later = planned(toy, model="tiny-random")[2]
-
+    later = planned(toy, model="tiny-random")[2]  # sized by the most tokens of what it shows
     assert SAMPLES * 900 < later.prompt_tokens < SAMPLES * (900 + 200)
 
 

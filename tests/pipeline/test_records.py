@@ -1,5 +1,6 @@
 """Rows hold what happened, and trials come back from them as they were."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +18,23 @@ from harness.pipeline.walk import case_of, rebuild
 from harness.specs.tasks import TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.run_tables import SampleRecord, VerdictRecord
+from harness.storage.runs import MissingCount
 
 
 def tried(folder: Path, talker: Talker, *topics: str, variant: str = "think") -> list[SampleRecord]:
     return answer(plan(folder, *topics, variants=(variant,)), talker.desk(folder))
 
 
-def lost(rows: list[SampleRecord]) -> list[tuple[str, bool, Reason, int]]:
-    tables = tables_of(rows)
-    found = records.missing_of(tables.files)
+def missing(
+    trial: SampleRecord, verdicts: Sequence[dict[str, VerdictRecord]]
+) -> tuple[MissingCount, ...]:
+    """What is missing of rows that have each of these verdicts."""
+    tables = tables_of([replace(trial, verdicts=part) for part in verdicts])
+    return records.missing_of(tables.files)
+
+
+def lost(trial: SampleRecord, **verdicts: VerdictRecord) -> list[tuple[str, bool, Reason, int]]:
+    found = missing(trial, [verdicts])
     return [(gap.judge, gap.is_reply, gap.reason, gap.count) for gap in found]
 
 
@@ -49,7 +58,7 @@ def test_a_row_shows_prompts_the_texts_as_they_came_and_the_answer_as_cut(tmp_pa
 def test_an_answer_that_is_missing_is_counted_once_and_for_no_judge(tmp_path: Path) -> None:
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     verdicts = {name: VerdictRecord(None, Reason.FAILED) for name in ("one", "two")}
-    assert lost([replace(trial, verdicts=verdicts)]) == [("", False, Reason.FAILED, 1)]
+    assert lost(trial, **verdicts) == [("", False, Reason.FAILED, 1)]
 
 
 def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Path) -> None:
@@ -61,8 +70,7 @@ def test_messages_that_differ_in_ids_and_times_alone_are_told_once(tmp_path: Pat
         for note in [*notes, notes[1], "503 after 1.5 s (req_0a1b2c3d4e1)"]
     ]
 
-    tables = tables_of([replace(trial, verdicts=part) for part in some])
-    [found] = records.missing_of(tables.files)
+    [found] = missing(trial, some)
 
     assert [(error.message, error.count) for error in found.said] == [
         ("500 after ... s (...); call ... of batch", 4),
@@ -75,8 +83,7 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
     [trial] = tried(tmp_path, Talker(lambda asked: failure(asked, "no route")), "tea")
     some = [{"one": VerdictRecord(None, Reason.FAILED, note=note)} for note in notes]
 
-    tables = tables_of([replace(trial, verdicts=part) for part in some])
-    [found] = records.missing_of(tables.files)
+    [found] = missing(trial, some)
 
     assert (found.judge, found.reason, found.count) == ("", Reason.FAILED, 6)
     assert [part.count for part in found.said] == [2, 1, 1]
@@ -87,8 +94,7 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
 def test_words_of_a_model_are_not_told_as_what_went_wrong(tmp_path: Path, reason: Reason) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, reason, note="words of a model", keys=("k",))}
-    tables = tables_of([replace(trial, verdicts=verdicts)])
-    [found] = records.missing_of(tables.files)
+    [found] = missing(trial, [verdicts])
 
     assert (found.count, found.said) == (1, ())
 
@@ -99,7 +105,7 @@ def test_what_a_judge_could_not_read_is_its_reply_where_it_asked(
 ) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
     verdicts = {"one": VerdictRecord(None, Reason.UNPARSED, keys=keys), "two": VerdictRecord(1.0)}
-    assert lost([replace(trial, verdicts=verdicts)]) == [("one", is_reply, Reason.UNPARSED, 1)]
+    assert lost(trial, **verdicts) == [("one", is_reply, Reason.UNPARSED, 1)]
 
 
 def test_replies_that_were_asked_for_again_are_counted_once_each(tmp_path: Path) -> None:
