@@ -11,13 +11,10 @@ from support.rated_runs import ANN, BOB, FAR, MODELS, NEAR, ratings, runs
 from support.run_tables import score_rows
 
 from harness.analysis.tables.build import TableInput, build
-from harness.analysis.tables.printed import with_printed
 from harness.data.ratings import ratings_text
-from harness.errors import SpecError, StoreError
+from harness.errors import SpecError
 from harness.present.document import screen_cells
-from harness.specs.data import GoldenSpec
 from harness.specs.layouts import CellStyle, RunsLayout
-from harness.specs.schema import load_spec
 from harness.storage.runs import RunFolder
 
 BESIDE = RunsLayout(
@@ -31,23 +28,6 @@ BESIDE = RunsLayout(
 )
 
 
-HERE = {"reason": "lost", "layout": "toy", "here": {"model": "{row}", "judge": "{column}"}}
-RANKS = {"*": {"rule": "rank", "of": ["{row}, {column}", "*, {column}"]}}
-WAYS = {"MOS": HERE, "*": {**HERE, "times": 100}}
-COLUMNS = {"MOS": ["2.0", "2.5", "3.0"], "far": [50, 10, 20]}
-
-
-def printed(**names: str) -> GoldenSpec:
-    tables = [
-        {"table": "T", "rows": ["A", "B", "C"], "columns": COLUMNS, "ways": WAYS},
-        {"table": "T", "part": "rank", "rows": ["A"], "columns": {"MOS": [3]}, "ways": RANKS},
-    ]
-    known = {"A": "ant", "B": "bee", "C": "cat", "MOS": "people|nobody", **names}
-    content = {"paper": "Doe", "about": "A table.", "printed": tables, "names": known}
-    spec: GoldenSpec = load_spec(content, GoldenSpec, where="toy.yaml")
-    return spec
-
-
 def given(folder: Path, *, is_rated: bool = True, kind: str = "scripted") -> TableInput:
     folders = []
     for made in runs(near=NEAR, far=FAR):
@@ -58,32 +38,6 @@ def given(folder: Path, *, is_rated: bool = True, kind: str = "scripted") -> Tab
     path = folder / "ratings.csv"
     path.write_text(ratings_text(pandas.DataFrame(ratings(scale="base", ann=ANN, bob=BOB))))
     return TableInput(folders, path if is_rated else None)
-
-
-def test_what_a_paper_prints_has_what_is_here_next_to_it(tmp_path: Path) -> None:
-    tables = build(BESIDE, given(tmp_path))
-
-    opinions, whole = (values(one) for one in with_printed({"doe": printed()}, "toy", tables))
-
-    assert [*opinions] == [
-        (f"{a}, MOS", f"{b}, people") for a, b in zip("ABC", MODELS, strict=True)
-    ]
-    assert opinions["A, MOS", "ant, people"] == (2.0, 17 / 8, 1 / 8)
-    assert whole["A, far", "ant, far"] == (50, 250, 200)
-    # The paper's rule makes a rank of what is here, if all that it takes are.
-    assert whole["A, MOS, rank", ""] == (3, 2, -1)
-    fewer, rest = with_printed({"doe": printed(C="dog")}, "toy", tables)
-    assert ("A, MOS, rank", "") not in rest.rows
-    assert fewer.notes[-1] == "Printed, and not here: C, MOS; C, far."
-
-
-def test_numbers_that_no_paper_prints_have_nothing_next_to_them(tmp_path: Path) -> None:
-    tables = build(BESIDE, given(tmp_path))
-
-    with pytest.raises(SpecError, match="no printed numbers of layout 'other'; name one of toy"):
-        with_printed({"doe": printed()}, "other", tables)
-    with pytest.raises(StoreError, match="none of the numbers that Doe prints"):
-        with_printed({"doe": printed(A="elk", B="emu", C="eel", MOS="nobody")}, "toy", tables)
 
 
 def test_people_are_a_column_and_their_agreement_rows_below(tmp_path: Path) -> None:
