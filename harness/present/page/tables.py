@@ -75,10 +75,6 @@ def known(number: float) -> float | None:
     return None if isnan(number) else float(number)
 
 
-def _whole(number: float) -> int | None:
-    return None if isnan(number) else int(number)
-
-
 def best(board: DataFrame) -> list[Row]:
     """The ranked rows of a board, the first rank first."""
     return [*board[board["rank"].notna()].sort_values("rank", kind="stable").itertuples()]
@@ -152,7 +148,7 @@ def leaderboard(page: PageParts, own: Board) -> PageTable:
         value = RANKED.get(row.ranked_by, str(head.metric).replace("_", " "))
         lines.append(
             {
-                "rank": _whole(row.rank),
+                "rank": None if isnan(row.rank) else int(row.rank),
                 "may be": ranks(row),
                 "model": row.model + kind,
                 value: (known(row.value), known(row.low), known(row.high), place),
@@ -217,12 +213,11 @@ def differences(page: PageParts, board: Board) -> tuple[list[Row], list[PageTabl
             heads += [row] if row.group == ALL else []
     # The leader is chosen by the data: its differences are corrected for all pairs of models.
     each = holm([row.p for row in heads] + [1.0] * (comb(len(others) + 1, 2) - len(heads)))
+    pairs_of = zip(heads, each, strict=False)
+    corrected = [row._replace(p_holm=p, tests=len(heads)) for row, p in pairs_of]
     title = f"{lead.task}, the leader and each other model: {pick}"
     about = "A less B on the items that both have. A count opens its items."
     table = table_of(title, lines, task=lead.task, pick=pick, about=about)
-    tests = len(heads)
-    pairs_of = zip(heads, each[:tests], strict=True)
-    corrected = [row._replace(p_holm=p, tests=tests) for row, p in pairs_of]
     return corrected, [table], notes
 
 
@@ -230,8 +225,8 @@ def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]
     """A line of differences; each count names its samples."""
     items = pairing.items
     items = items if row.group == ALL else items[items["group"] == row.group]
-    sides = (pairing.first, pairing.second)
-    variants = dict.fromkeys(name for side in sides for name in members(side.file, side.variant))
+    views = pairing.sides
+    variants = dict.fromkeys(name for one in views for name in members(one.file, one.variant))
     missing = (("in A", row.missing_a), ("in B", row.missing_b))
     facts = {
         "other": page.text(row.signature_b),
