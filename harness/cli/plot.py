@@ -39,7 +39,11 @@ class FigureChoice:
     task: str | None = option("Tasks, comma-separated. Default: all.", None)
     ratings: Path | None = option("Long-form CSV of ratings by people.", None)
     column: str | None = option("Column of the texts of files. Default: text.", None)
-    label: str | None = option("Column of labels of files; each label is a series.", None)
+    label: str | None = option(
+        "Column of labels of files, each a series; of maps also a column of markers, and one of "
+        "words at the points: topic,level,text.",
+        None,
+    )
     encoder: str | None = option(
         "Encoder for ishate-1 and -2: minilm, char-ngrams, or a sentence-transformers model "
         "(hub name or folder). Default: the scorer's.",

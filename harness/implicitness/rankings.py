@@ -11,6 +11,7 @@ from harness.implicitness.evaluate import Evaluation, Value, mean_known, rho, ta
 from harness.implicitness.pairs import Items, unit_names
 from harness.lazy import DataFrame, pandas
 from harness.storage.frames import Row, records
+from harness.text.cleanup import as_counted
 
 _MEANS: Final = ("tau", "rho", "tau_people", "rho_people", "closest")
 _COUNTS: Final = ("sets", "choices", "missing")
@@ -54,7 +55,7 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
             hint = did_you_mean(name, [*sets, *choices])
             raise DataError(f"{rating.place}: no topic {name!r} in the file that was ranked{hint}")
     found = []
-    for who in sorted({*ranks, *chosen}):
+    for who in sorted({*ranks, *chosen}, key=as_counted):
         orders, picks = ranks.get(who, {}), chosen.get(who, {})
         whole = {
             name: tuple(own[place] for place in sorted(own))

@@ -148,3 +148,9 @@ def _stripped(text: str, start: int, end: int) -> _Span:
     while start < end and text[end - 1].isspace():
         end -= 1
     return start, end
+
+
+def as_counted(text: str) -> list[tuple[bool, int, str]]:
+    """A key to sort names by as people count: H2 before H10."""
+    parts = [part for part in re.split(r"(\d+)", text.lower()) if part]
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]

@@ -150,6 +150,8 @@ def test_the_best_point_of_a_grid_is_named() -> None:
 
     assert [panel.title for panel in figure.panels][-1] == "alpha 2"
     assert "alpha = 2, gamma 1 = 0.7, gamma 2 = 1: 0.900" in figure.notes[0]
+    (own,) = margins(points.assign(implicitness=0.5, test_pairs=20), alphas=[1]).panels
+    assert own.title == "alpha 1"
 
 
 def test_too_few_groups_are_reported() -> None:

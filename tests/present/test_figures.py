@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from support.packages import needs
 from support.rated_runs import ANN, BOB, FAR, NEAR, panels_of
 from support.rated_runs import ratings as rated
 from support.rated_runs import runs as judged
@@ -18,11 +19,13 @@ from support.run_tables import score_rows
 from harness.analysis.boards.scores import BOARD_COLUMNS
 from harness.analysis.panels import AgreementQuery, Panel
 from harness.errors import SpecError, StoreError
+from harness.models.encoders.encoders import CharNgrams
 from harness.present.figures import marks, scores
 from harness.present.figures.figure import Figure, Subplot, data_csv, drawable, values
 from harness.present.figures.named import FIGURES, figure_of
 from harness.present.figures.scores import ScoreFilter
-from harness.storage.runs import RunFolder, StoredRun
+from harness.present.figures.texts import Placed, embedding_map
+from harness.storage.runs import JudgeEntry, RunFolder, StoredRun
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -155,6 +158,37 @@ def test_figure_3_has_a_line_a_model_over_the_levels() -> None:
 
     assert list(panel.x_names) == ["base", "cot0", "cot1"]
     assert panel.rows.groupby("series").size().to_dict() == {"a": 3, "b": 3}
+
+
+def test_figure_4_is_one_panel_of_all_models_without_controls() -> None:
+    rows = frame(
+        row(f"m{at}", value, task=scores.RESOLUTION, variant="cot0", judge=judge)
+        | ({} if at == 7 else {"version": "vllm@1"})
+        for at, value in enumerate([0.1, 0.5, 0.2, 0.7, 0.4, 0.9, 0.3, 1.0])
+        for judge in ("thought", "near")
+    )
+    steps = {"thought": "intention", "near": None}
+    judges = {name: JudgeEntry(name, "accuracy", name, step=step) for name, step in steps.items()}
+
+    figure = scores.intentions(rows, ScoreFilter(), judges)
+
+    assert len(drawable(figure).panels) == 1
+    assert "m7" not in figure.labels
+    assert figure.panels[0].note == "r = 1.00, 7 points"
+
+
+@pytest.mark.slow
+@needs("sklearn")
+def test_a_map_has_a_marker_a_kind_and_shows_gold_and_predicted_labels() -> None:
+    texts = [
+        Placed(f"text {at}", f"topic {at % 8}", "ab"[at % 2], predicted="x") for at in range(16)
+    ]
+
+    (gold, predicted) = embedding_map(texts, CharNgrams(), lambda *_: None).panels
+
+    assert (gold.title, predicted.title) == ("by label", "by prediction")
+    assert gold.rows.series.nunique() == 8
+    assert gold.rows.z.value_counts().to_dict() == {1.0: 8, 2.0: 8}
 
 
 def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:

@@ -1,6 +1,5 @@
 """Facts and a layout to tables: what shares a table, its rows, columns and ranks."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from harness.specs.layouts import CellStyle, TableLayout
 from harness.stats.intervals import LEAST_CLUSTERS
 from harness.storage.frames import Row, records
 from harness.storage.signature import Signature
+from harness.text.cleanup import as_counted
 
 MOST_NAMED = 6
 """So many cells are named in one note; the rest are counted."""
@@ -278,9 +278,7 @@ def _ordered(keys: Iterable[Key], names: Sequence[str], layout: TableLayout) -> 
         patterns = layout.where.get(name, ())
         at = [n for n, pattern in enumerate(patterns) if fnmatchcase(value, pattern)]
         by_word = words.index(value) if value in words else len(words)
-        parts = [part for part in re.split(r"(\d+)", value.lower()) if part]
-        natural = [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
-        return by_word, at[0] if at else len(patterns), value in (ALL, TOTAL), natural
+        return by_word, at[0] if at else len(patterns), value in (ALL, TOTAL), as_counted(value)
 
     return sorted(keys, key=lambda key: [place(n, v) for n, v in zip(names, key, strict=True)])
 

@@ -1,8 +1,8 @@
 """A figure: panels of rows, their values as CSV, and the picture as PDF, SVG or PNG.
 
 Two rules hold for all figures: a value of fewer than ten texts is not drawn, and a panel has at
-most six series; with more, each has a panel of its own. The data file has every value. The same
-numbers give the same bytes. Nothing here writes a file or computes a number.
+most six series; with more, each has a panel of its own, but in maps of points. The data file has
+every value. The same numbers give the same bytes. Nothing here writes a file or computes a number.
 """
 
 import io
@@ -63,11 +63,15 @@ class Subplot:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Panels that share a title and a legend; `notes` are below all of it."""
+    """Panels that share a title and a legend; `notes` are below all of it.
+
+    One `is_joint` keeps its series in one panel, however many: single points, no lines and bars.
+    """
 
     title: str
     panels: tuple[Subplot, ...]
     notes: tuple[str, ...] = ()
+    is_joint: bool = False
 
     @property
     def labels(self) -> list[str]:
@@ -136,7 +140,8 @@ def drawable(figure: Figure) -> Figure:
         panels.append(replace(panel, rows=kept))
     what = "value" if lost == 1 else "values"
     note = (f"{lost} {what} of fewer than {FEWEST} texts not drawn",) if lost else ()
-    if len(replace(figure, panels=tuple(panels)).labels) > MOST_SERIES:  # a panel for each series
+    many = len(replace(figure, panels=tuple(panels)).labels) > MOST_SERIES
+    if many and not figure.is_joint:  # a panel for each series
         panels = [
             replace(one, title=f"{one.title} | {label}".removeprefix(" | "), rows=own)
             for one in panels
@@ -184,7 +189,7 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     panels, labels = figure.panels, figure.labels
-    looks = {name: LOOKS[at if len(labels) <= MOST_SERIES else 0] for at, name in enumerate(labels)}
+    looks = {name: _look(at, figure, len(labels)) for at, name in enumerate(labels)}
     columns = _columns(panels, width)
     bodies = [_body(panel, width / columns) for panel in panels] or [1.0]
     heights = [max(bodies[at : at + columns]) for at in range(0, len(bodies), columns)]
@@ -198,7 +203,7 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
     # Bold letters are wider than those that are measured.
     title = fitted(figure.title, (width - 0.6) / 1.15, TITLE, most=3)
     drawn.suptitle(title, x=0.3 / width, ha="left", size=TITLE, weight="bold")
-    _add_legend(drawn, figure.notes, looks, width - 0.6)
+    _add_legend(drawn, figure.notes, looks, width - 0.6, is_joint=figure.is_joint)
     # Texts are wrapped to the width of the axes, and the height follows.
     for _ in range(2 if axes else 0):
         layout.execute(drawn)
@@ -214,6 +219,14 @@ def _drawn(figure: Figure, width: float) -> "Drawn":
         place = one.get_position(original=True)
         one.set_position(tuple(round(value, 4) for value in place.bounds))
     return drawn
+
+
+def _look(at: int, figure: Figure, count: int) -> Look:
+    """How a series looks; of many in one panel each has a colour of its own."""
+    if count <= MOST_SERIES or not figure.is_joint:
+        return LOOKS[at if count <= MOST_SERIES else 0]
+    look = LOOKS[at % MOST_SERIES]
+    return marks.COLOURS[at % len(marks.COLOURS)], look[1], look[2], look[3]
 
 
 def _names_cm(panel: Subplot) -> float:
@@ -289,14 +302,14 @@ def _fit_texts(axes: Axes, panel: Subplot) -> None:
 
 
 def _add_legend(
-    drawn: "Drawn", notes: Sequence[str], looks: Mapping[str, Look], room: float
+    drawn: "Drawn", notes: Sequence[str], looks: Mapping[str, Look], room: float, *, is_joint: bool
 ) -> None:
     """The notes, and below them the names of the series; one series alone needs no name."""
     found: dict[str, Any] = {}
     for axes in drawn.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    is_named = 2 <= len(looks) <= MOST_SERIES
+    is_named = len(looks) >= 2 and (is_joint or len(looks) <= MOST_SERIES)
     # Series first, in the order of their colours.
     names = [name for name in looks if name in found and is_named] + sorted({*found} - {*looks})
     if not names and not notes:

@@ -27,6 +27,13 @@ LOOKS: Final[tuple[Look, ...]] = (
     ("#D55E00", "P", (0, (3, 1, 1, 1, 1, 1)), "++++"),
 )
 """The colours of Okabe and Ito (2008), ordered so that neighbours differ in grey, too."""
+COLOURS: Final = (
+    *(look[0] for look in LOOKS),
+    *("#F0E442", "#555555", "#332288", "#44AA99", "#117733", "#999933", "#AA4499", "#661100"),
+)
+"""Those, and eight more for maps of points (Tol 2021, muted)."""
+SIGNS: Final = "\u25cf\u25a0\u25b2\u25c6\u25bc\u271a"
+"""The markers of LOOKS as letters."""
 FONT = "DejaVu Sans"
 _BREAKS: Final = re.compile(r"(\s+)|(?<=[-_/|:,+])")
 """Where a line may end: at a space, or after a mark that joins words."""
@@ -121,6 +128,17 @@ def points(axes: Axes, rows: DataFrame, look: Look) -> None:
     axes.plot(rows.x, rows.y, marker, color=colour, label=rows.series.iloc[0], **style)
 
 
+def placed(axes: Axes, rows: DataFrame, look: Look) -> None:
+    """Dots, `z` the number of their marker where they have one, with their `name` at them."""
+    for kind, own in rows.groupby(rows.z.fillna(0)):
+        at = int(kind) - 1
+        marked = (look[0], LOOKS[at % len(LOOKS)][1] if kind else look[1], *look[2:])
+        points(axes, own, marked)
+    for row in rows[rows.name != ""].itertuples():
+        style: dict[str, Any] = {"textcoords": "offset points", "fontsize": 5.5, "va": "center"}
+        axes.annotate(fitted(row.name, 3.4, 5.5, most=3), (row.x, row.y), (3, 0), **style)
+
+
 def bubbles(axes: Axes, rows: DataFrame, look: Look) -> None:
     """Dots whose area grows with `z`, how many values each is of."""
     areas = 8 + min(9, 212 / max(rows.z.max() - 1, 1)) * (rows.z - 1)
@@ -174,7 +192,7 @@ def forest(axes: Axes, rows: DataFrame, look: Look) -> None:
 
 
 MARKS = {
-    **{"points": points, "bubbles": bubbles, "curve": curve},
+    **{"points": points, "placed": placed, "bubbles": bubbles, "curve": curve},
     **{"bars": bars, "violin": violin, "forest": forest},
 }
 """What draws the rows of a series, by the name in their column `mark`."""

@@ -22,20 +22,28 @@ from harness.implicitness.profile import Profile, profile
 from harness.implicitness.rankings import read_people, scorer_judged
 from harness.implicitness.scorer import Flag, Scorer, text_of
 from harness.lazy import DataFrame, pandas
+from harness.models.encoders.encoders import Encoder
+from harness.models.local.classifiers import CHECKPOINT
 from harness.models.vectors import Progress
+from harness.pipeline.setup import trained_folder
 from harness.present.figures import scores, texts
 from harness.present.figures.figure import Figure
 from harness.present.figures.scores import ScoreFilter
+from harness.present.figures.texts import Placed
 from harness.specs.implicitness import (
     CharNgramsSpec,
     LocalEncoderSpec,
     MiniLMSpec,
     SentenceTransformerSpec,
 )
+from harness.specs.models import SklearnSpec, TrainedSpec
 from harness.storage.find_runs import shown_runs
+from harness.storage.frames import load
 from harness.storage.runs import RunFolder
 from harness.storage.tables import TEXT, Table, column_of, read_any
 from harness.workspace import Workspace
+
+IMPLICITNESS, PRAGMATICS = "implicitness", "pragmatics"
 
 
 class FigureOptions(TypedDict, total=False):
@@ -104,31 +112,50 @@ class Inputs:
             for short, path in zip(names, self.given, strict=True)
         ]
 
-    def labelled(self, task: str = "") -> texts.Labelled:
-        """The texts of the files, by the column --label, else by their file.
+    def labelled(self, task: str = "") -> list[Placed]:
+        """The texts of the files, by the columns of --label, else by their file.
 
-        Without files those of a task's data, by their labels.
+        Of several columns the second is the marker, the third is written at the point. Without
+        files those of a task's data, by their labels.
         """
-        column, label = self.options.get("column"), self.options.get("label")
+        column, given = self.options.get("column"), self.options.get("label")
         if task and not self.given:
-            if column is not None or label is not None:
+            if column is not None or given is not None:
                 raise SpecError("--column and --label are of files: name one, or leave them out")
             spec = self.workspace.registry.load("tasks", task)
             spec = with_options(spec, name=task, table=self.options.get("table"), scorer=None)
             samples, _ = self.workspace.samples(spec.data)
-            return [(one.fields[TEXT], one.references["label"][0]) for one in samples]
-        found: list[tuple[str, str]] = []
+            return [Placed(one.fields[TEXT], one.references["label"][0]) for one in samples]
+        names, found = (given or "").split(",") if given else [], list[Placed]()
         for name, table in self.tables():
-            cells = [text_of(cell) for cell in column_of(table, column, where=name)]
-            labels = [name] * len(table)
-            if label is not None:
-                known = column_of(table, label, where=name, option="--label")
-                labels = ["(no label)" if c in (None, "") else str(c) for c in known]
-            pairs = zip(cells, labels, strict=True)
-            found += [(cell, label) for cell, label in pairs if not isinstance(cell, Flag)]
+            columns = [column_of(table, n.strip(), where=name, option="--label") for n in names]
+            known = zip(*columns, strict=True) if columns else [(name,)] * len(table)
+            for cell, labels in zip(column_of(table, column, where=name), known, strict=True):
+                said = ["(no label)" if one in (None, "") else str(one) for one in labels]
+                if not isinstance(text := text_of(cell), Flag):
+                    found.append(Placed(text, *said[:3]))
         if not found:
             raise DataError(f"{', '.join(self.given)}: no text to draw")
         return found
+
+    def answered(self) -> tuple[list[Placed], Encoder]:
+        """The texts of one run with their labels, and those of its model, and what it reads by."""
+        if len(folders := self.folders()) > 1:
+            raise SpecError("this figure is of one run: name one, as in `plot ishate-1 RUN`")
+        file = folders[0].read()
+        spec = self.workspace.registry.load("configs/models", file.model.name)
+        if not isinstance(spec, TrainedSpec):
+            raise SpecError(f"model {file.model.name} is not trained here, and has no vectors")
+        answers = load(folders, "answers", ["sample", "answer"]).drop_duplicates("sample")
+        samples = load(folders, "samples", ["sample", "field_text", "gold"])
+        both = samples.merge(answers, on="sample").astype(object).fillna("(none)")
+        found = [Placed(r.field_text, r.gold, predicted=r.answer) for r in both.itertuples()]
+        if isinstance(spec, SklearnSpec):
+            return found, self.workspace.registry.encoder(spec.encoder)
+        task = file.task.origin(file.run.task)
+        place = trained_folder(self.workspace.results, spec, name=file.model.name, task=task)
+        made = SentenceTransformerSpec(model=str(place / CHECKPOINT))
+        return found, self.workspace.registry.encoder(made)
 
 
 def _panels(inputs: Inputs) -> list[Panel]:
@@ -147,7 +174,7 @@ def _panels(inputs: Inputs) -> list[Panel]:
 
 def _profile(inputs: Inputs, figure: Callable[[Profile], Figure]) -> Figure:
     """A figure of the implicitness and the distances of the texts of each file or label."""
-    cells, labels = zip(*inputs.labelled(), strict=True)
+    cells, labels = zip(*((one.text, one.label) for one in inputs.labelled()), strict=True)
     scorer, seed, progress = inputs.scorer(), inputs.seed, inputs.progress
     return figure(profile(cells, labels, scorer, seed=seed, progress=progress))
 
@@ -174,16 +201,19 @@ def _violins(inputs: Inputs) -> Figure:
     return texts.pair_violins(pairs, inputs.scorer(), inputs.progress)
 
 
-def _margins(inputs: Inputs, metric: str) -> Figure:
+def _margins(inputs: Inputs, alphas: Sequence[float]) -> Figure:
     grids, what = [], "the file: the grid.csv of `impscore ablate --grid`, as written"
     for name, table in inputs.tables():
-        names = (*scores.SYMBOLS, "implicitness", "pragmatics", "test_pairs")
+        names = (*scores.SYMBOLS, IMPLICITNESS, PRAGMATICS, "test_pairs")
         cells = {one: column_of(table, one, where=name, option=what) for one in names}
         try:
             grids.append(pandas.DataFrame(cells).replace("", None).astype("float64"))
         except ValueError as error:
             raise DataError(f"{name}: {error}; give {what}") from None
-    return scores.margins(pandas.concat(grids), metric)
+    metric = inputs.choice.metric or IMPLICITNESS
+    if metric not in (IMPLICITNESS, PRAGMATICS):
+        raise SpecError(f"--metric {metric}: give {IMPLICITNESS} or {PRAGMATICS}")
+    return scores.margins(pandas.concat(grids), metric, alphas)
 
 
 def _raters(inputs: Inputs) -> Figure:
@@ -207,6 +237,9 @@ def _raters(inputs: Inputs) -> Figure:
 
 def _embeddings(inputs: Inputs, task: str) -> Figure:
     """The embeddings of texts, by the encoder that is named, else by the scorer's."""
+    if inputs.given and not any(Path(name).is_file() for name in inputs.given):
+        found, own = inputs.answered()
+        return texts.embedding_map(found, own, inputs.progress, seed=inputs.seed)
     labelled, name = inputs.labelled(task), inputs.options.get("encoder")
     known: dict[str, LocalEncoderSpec] = {"minilm": MiniLMSpec(), "char-ngrams": CharNgramsSpec()}
     if name is None:
@@ -237,16 +270,16 @@ FIGURES: Final[Mapping[str, tuple[str, str, Make]]] = {
         ("emphasized-talk-4", _RATED, "Judges against people, with r and tau",
          lambda i: scores.judges_against_people(_panels(i))),
         ("impscore-3", "pairs", "Violins of implicitness and distance", _violins),
-        ("impscore-4", "grid.csv", "Accuracy of implicitness over both margins and alpha",
-         partial(_margins, metric="implicitness")),
+        ("impscore-4", "grid.csv", "Accuracy of implicitness over both margins at alpha 1",
+         partial(_margins, alphas=(1.0,))),
         ("impscore-5", "files", "Mean implicitness of data sets",
          partial(_profile, figure=texts.datasets_mean)),
         ("impscore-6", "files", "Pragmatic distances within data sets",
          partial(_profile, figure=texts.datasets_distance)),
         ("impscore-7", "runs", "Hits and false alarms by bin of implicitness (also 15, 16)", _bins),
         ("impscore-9", _RATED, "Agreement of raters and judges, or on graded sentences", _raters),
-        ("impscore-10", "grid.csv", "Accuracy of pragmatics over both margins and alpha",
-         partial(_margins, metric="pragmatics")),
+        ("impscore-10", "grid.csv", "The same at alpha .5, 1.5 and 2 (--metric pragmatics)",
+         partial(_margins, alphas=(0.5, 1.5, 2.0))),
         ("impscore-11", "files", "t-SNE of pragmatic and semantic features (also 12, 13)",
          lambda i: texts.features_map(i.labelled(), i.scorer(), i.progress, seed=i.seed)),
         ("impscore-14", "files", "Distribution of implicitness of data sets",

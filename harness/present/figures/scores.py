@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.boards.scores import HEADLINES
 from harness.analysis.curves import EQUAL_MASS, NAMES, PUBLISHED
 from harness.analysis.findings import who
@@ -168,9 +169,15 @@ def understanding(scores: DataFrame, choice: ScoreFilter) -> Figure:
 def levels(scores: DataFrame, choice: ScoreFilter) -> Figure:
     """Intent resolution, figure 3: accuracy by what the prompt reveals, a line a model."""
     chosen = replace(choice, tasks=(RESOLUTION,))
-    kept = chosen.select(scores).sort_values("variant", kind="stable")
+    kept = _of_models(chosen.select(scores)).sort_values("variant", kind="stable")
     panel = "judge" if kept.judge.nunique() > 1 else ""
     return comparison(kept, "variant", panel, "model", "Accuracy by level of the prompt")
+
+
+def _of_models(scores: DataFrame) -> DataFrame:
+    """The scores without those of controls, unless there are no others."""
+    own = scores[~scores.version.str.startswith(CONTROL)]
+    return own if len(own) else scores
 
 
 def intentions(scores: DataFrame, choice: ScoreFilter, judges: Mapping[str, JudgeEntry]) -> Figure:
@@ -178,7 +185,7 @@ def intentions(scores: DataFrame, choice: ScoreFilter, judges: Mapping[str, Judg
 
     A panel for each pair of a judge of intentions and a judge of replies.
     """
-    kept = ScoreFilter((), choice.variants, choice.tasks).select(scores)
+    kept = _of_models(ScoreFilter((), choice.variants, choice.tasks).select(scores))
     wanted = [name for name in judges if not choice.judges or name in choice.judges]
     steps = [name for name in judges if judges[name].step]
     replies = [name for name in wanted if not judges[name].step and ":" not in name]
@@ -189,7 +196,8 @@ def intentions(scores: DataFrame, choice: ScoreFilter, judges: Mapping[str, Judg
             "its replies; have it read: harness judge RUN --judge minilm-inferred-intention"
         )
     title = "Intention spelled out and reply, over models and levels"
-    return Figure(title, found, ("each point is a model at a level; r is Pearson's, over points",))
+    notes = ("each point is a model at a level; r is Pearson's, over points",)
+    return Figure(title, found, notes, is_joint=True)
 
 
 def _related(scores: DataFrame, of: str, to: str) -> Subplot:
@@ -293,11 +301,13 @@ def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) 
 SYMBOLS: Final = {"margin": "gamma 1", "pragmatic_margin": "gamma 2", "pragmatic_weight": "alpha"}
 
 
-def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
-    """ImpScore, figures 4 and 10: accuracy over both margins, a panel an alpha, the best framed.
+def margins(grid: DataFrame, metric: str = "implicitness", alphas: Sequence[float] = ()) -> Figure:
+    """ImpScore, figures 4 and 10: accuracy over both margins, a panel an alpha, its best framed.
 
-    `grid` has a row a training, with the columns of grid.csv.
+    `grid` has a row a training, with the columns of grid.csv; `alphas` are drawn if it has any.
     """
+    chosen = grid[grid.pragmatic_weight.isin(alphas)]
+    grid = grid if chosen.empty else chosen
     keys = ["pragmatic_weight", "margin", "pragmatic_margin"]
     known = grid.dropna(subset=[metric])
     if known.empty:
@@ -310,8 +320,8 @@ def margins(grid: DataFrame, metric: str = "implicitness") -> Figure:
     for weight in sorted(grid.pragmatic_weight.unique()):
         own = cells[cells.pragmatic_weight == weight]
         x, y = own.pragmatic_margin.map(columns.index) + 1, own.margin.map(rows.index) + 1
-        mark = (columns.index(best.pragmatic_margin) + 1, rows.index(best.margin) + 1)
-        framed = mark if best.pragmatic_weight == weight else None
+        top = own.loc[own["mean"].idxmax()] if len(own) else best
+        framed = (columns.index(top.pragmatic_margin) + 1, rows.index(top.margin) + 1)
         panels.append(
             Subplot(
                 f"alpha {weight:g}",

@@ -5,7 +5,8 @@ The metric is 0 for a literal sentence; distances are of pragmatic features.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from itertools import cycle
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,29 @@ from harness.models.encoders.encoders import Encoder
 from harness.models.extras import require
 from harness.models.vectors import Progress
 from harness.present.figures.figure import Figure, Subplot, together, values
+from harness.present.figures.marks import SIGNS
 from harness.stats.estimate import generator
 from harness.storage.frames import records
 
 Numbers = NDArray[np.float64]
-Labelled = Sequence[tuple[str, str]]
 MOST_TEXTS: Final = 3000  # that t-SNE places
 _TOP = BINS * WIDTH
+
+
+class Placed(NamedTuple):
+    """A text of a map: its label, which is a colour, what its marker is of, and words at it.
+
+    `predicted` is the label that a model gave it, "" without one.
+    """
+
+    text: str
+    label: str
+    marker: str = ""
+    words: str = ""
+    predicted: str = ""
+
+
+Labelled = Sequence[Placed]
 
 
 def pair_violins(pairs: Sequence[TrainingPair], scorer: Scorer, progress: Progress) -> Figure:
@@ -45,7 +62,8 @@ def pair_violins(pairs: Sequence[TrainingPair], scorer: Scorer, progress: Progre
     }
     right = np.mean(np.array(implicit) > np.array(explicit))
     note = f"implicit side above in {right:.1%} of {len(whole)} pairs" if whole else ""
-    sides = {"implicit": implicit, "explicit": explicit}
+    others = [score[embedded.places[pair.negative[1]]] for pair in whole if pair.negative]
+    sides = {"implicit": implicit, "explicit": explicit, "explicit, two meanings": others}
     panels = (
         _violins("Implicitness", "implicitness", sides, note),
         _violins("Pragmatic distance of pairs", "distance", distances),
@@ -132,10 +150,10 @@ def embedding_map(
 
 def _some(texts: Labelled, seed: int) -> Labelled:
     """At most MOST_TEXTS of them, drawn at random, in their order; equal texts once."""
-    first: dict[str, str] = {}
-    for text, label in texts:
-        first.setdefault(text, label)
-    known = [*first.items()]
+    first: dict[str, Placed] = {}
+    for one in texts:
+        first.setdefault(one.text, one)
+    known = [*first.values()]
     if len(known) > MOST_TEXTS:
         drawn = generator(f"{seed}:t-SNE").permutation(len(known))[:MOST_TEXTS]
         known = [known[at] for at in sorted(drawn.tolist())]
@@ -143,26 +161,35 @@ def _some(texts: Labelled, seed: int) -> Labelled:
 
 
 def _vectors(texts: Labelled, encoder: Encoder, progress: Progress) -> NDArray[np.float32]:
-    embedded = embedded_texts([text for text, _ in texts], encoder, progress)
-    return embedded.vectors[[embedded.places[text] for text, _ in texts]]
+    embedded = embedded_texts([one.text for one in texts], encoder, progress)
+    return embedded.vectors[[embedded.places[one.text] for one in texts]]
 
 
 def _maps(title: str, spaces: Mapping[str, Numbers], texts: Labelled, by: str, seed: int) -> Figure:
-    labels = np.array([label for _, label in texts], dtype=object)
+    """A panel a space; two where a model gave labels, too: by these, and by the data's own."""
+    kinds = list(dict.fromkeys(one.marker for one in texts if one.marker))
+    marker = [kinds.index(one.marker) + 1 if one.marker else np.nan for one in texts]
+    ways = {"": [one.label for one in texts]}
+    if any(one.predicted for one in texts):
+        ways = {"by label": ways[""], "by prediction": [one.predicted for one in texts]}
     panels = []
     for name, vectors in spaces.items():
-        places = _tsne(vectors, seed)
-        # The rarest on top.
-        parts = [
-            values(f"{label} (n={count})", own[:, 0], own[:, 1], "points")
-            for label, count in Counter(labels).most_common()
-            for own in [places[labels == label]]
-        ]
-        axes = {"xlabel": "t-SNE 1", "ylabel": "t-SNE 2", "aspect": "equal"}
-        axes |= {"adjustable": "datalim"}
-        panels.append(Subplot(name, together(parts), axes, shape="square"))
-    notes = (f"t-SNE of {len(texts)} texts by {by}; distances between groups mean little",)
-    return Figure(title, tuple(panels), notes)
+        places, words = _tsne(vectors, seed), [one.words for one in texts]
+        rows = values("", places[:, 0], places[:, 1], "placed", name=words, z=marker)
+        for way, labels in ways.items():
+            names = np.array(labels, dtype=object)
+            # The rarest on top.
+            parts = [
+                rows[names == label].assign(series=f"{label} (n={count})" if not way else label)
+                for label, count in Counter(labels).most_common()
+            ]
+            axes = {"xlabel": "t-SNE 1", "ylabel": "t-SNE 2", "aspect": "equal"}
+            axes |= {"adjustable": "datalim"}
+            panels.append(Subplot(name or way, together(parts), axes, shape="square"))
+    notes = [f"t-SNE of {len(texts)} texts by {by}; distances between groups mean little"]
+    signs = zip(kinds, cycle(SIGNS))
+    notes += ["markers: " + ", ".join(f"{sign} {kind}" for kind, sign in signs)] if kinds else []
+    return Figure(title, tuple(panels), tuple(notes), is_joint=True)
 
 
 def _tsne(vectors: Numbers, seed: int) -> Numbers:
