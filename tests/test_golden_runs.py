@@ -244,9 +244,8 @@ def lay_out(given: Path) -> None:
         f"home/configs/models/{n}.yaml": MODEL.format(name=n) for n in ("pupil", "umpire", "third")
     }
     files["home/configs/models/chooser.yaml"] = MODEL.format(name="chooser") + "choices: echo\n"
-    files["home/configs/models/teller.yaml"] = (
-        MODEL.format(name="teller") + "choices: top_logprobs\n"
-    )
+    teller = MODEL.format(name="teller") + "choices: top_logprobs\n"
+    files["home/configs/models/teller.yaml"] = teller
     files |= {"home/configs/prices.yaml": PRICES, "map.yaml": MAP}
     parts = list(rated())
     files["rated.json"] = json.dumps(parts[1:])

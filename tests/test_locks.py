@@ -88,7 +88,5 @@ def test_the_locks_and_the_constraints_name_one_version_of_each_package() -> Non
 def test_a_lock_names_no_place_that_files_come_from() -> None:
     texts = [path.read_text("utf-8") for path in (ROOT / "requirements").iterdir()]
 
-    found = [
-        re.findall(r"https?:|file:|--index|--extra-index|--find-links", text) for text in texts
-    ]
+    found = [re.findall(r"https?:|file:|--index|--extra-index|--find-links", one) for one in texts]
     assert [hit for hits in found for hit in hits] == []

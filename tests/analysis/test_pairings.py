@@ -182,9 +182,7 @@ def test_intentions_stand_beside_responses_or_for_the_act() -> None:
     assert readings(pairing) == [("s000", 0.0, 1.0), ("s001", 1.0, 0.0)]
 
     found = between(CHOICES, run, (None, "near-thought"))[0]
-    assert [(part.name, part.first.judge) for part in found] == [
-        ("know_versus_act", paired_runs.GOLD)
-    ]
+    assert [(one.name, one.first.judge) for one in found] == [("know_versus_act", paired_runs.GOLD)]
     assert readings(found[0]) == [("s000", 1.0, 0.0), ("s001", 0.0, 1.0)]
 
 

@@ -78,10 +78,7 @@ def test_a_scale_goes_with_the_variant_it_names_or_with_every_one_chosen() -> No
 
     found = panels_of(other, ratings("fluency", ann=ANN), AgreementQuery(variants=("base", "cot3")))
 
-    assert [(panel.variant, panel.scale) for panel in found] == [
-        ("base", "fluency"),
-        ("cot3", "fluency"),
-    ]
+    assert [(one.variant, one.scale) for one in found] == [("base", "fluency"), ("cot3", "fluency")]
     own = only(panels_of(other, ratings("cot3", ann=ANN), AgreementQuery()))
     assert (own.variant, own.scale) == ("cot3", "cot3")
 

@@ -181,10 +181,8 @@ def test_a_group_without_answers_of_a_kind_has_no_rate_and_says_why() -> None:
     found = rates(written(rows), RateQuery(by=("target",)))
 
     assert (found["new", "tpr"].value, found["new", "tpr"].note) == (None, "none answered")
-    assert (found["new", "precision"].value, found["new", "precision"].note) == (
-        None,
-        "texts of one kind",
-    )
+    row = found["new", "precision"]
+    assert (row.value, row.note) == (None, "texts of one kind")
     of_new = [g for g in gaps(written(rows), RateQuery(by=("target",))) if g.group == "new"]
     assert {gap.rate for gap in of_new} == {"fpr"}
 
@@ -229,9 +227,8 @@ def test_an_operating_point_is_chosen_on_texts_that_are_not_measured() -> None:
     found = {rate: row for (_, rate), row in rates(written(scored(400, 1)), query).items()}
 
     assert (found["fpr"].n, found["tpr"].n) == (100, 200)
-    assert "100 benign texts of 100 originals (half of this run, by seed 0)" in (
-        found["fpr"].chosen_on
-    )
+    said = "100 benign texts of 100 originals (half of this run, by seed 0)"
+    assert said in found["fpr"].chosen_on
     assert found["fpr"].low is not None
     assert found["fpr"].high is not None
     assert found["fpr"].low <= 0.1 <= found["fpr"].high

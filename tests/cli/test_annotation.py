@@ -81,9 +81,8 @@ def test_filled_sheets_have_an_agreement(sheets: list[Path], tmp_path: Path, cap
     filled(sheets[1], [PLAIN, PLAIN, PLAIN, PLAIN, IRONY, IRONY, IRONY, NON])
     out = tmp_path / "labels.csv"
 
-    assert (
-        main(["sheet", "read-labels", *map(str, sheets), "--steps", "ishate", "-o", str(out)]) == 0
-    )
+    words = ["sheet", "read-labels", *map(str, sheets), "--steps", "ishate", "-o", str(out)]
+    assert main(words) == 0
 
     rows = csv_rows(out)
     assert [row["coder"] for row in rows] == ["ann"] * 8 + ["bob"] * 8

@@ -129,9 +129,7 @@ def in_two_orders(toy: Toy) -> None:
     path = toy.home / "tasks/samples/quiz.jsonl"
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for row in rows:
-        row["choices"] = [
-            f"{text} And so the story of this item goes on." for text in row["choices"]
-        ]
+        row["choices"] = [f"{one} And so the story of this item goes on." for one in row["choices"]]
         row["gold"] += " And so the story of this item goes on."
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     assert toy.main("run", "--task", "quiz", "--model", "first") == 0

@@ -79,9 +79,7 @@ def test_one_command_runs_several_models_on_several_tasks(toy: Toy, capsys: Line
     ended = [line for line in err.splitlines() if ": done; run " in line]
     runs = [tuple(line.split("/")[-3:-1]) for line in ended]
     assert runs == [(task, model) for task in ("toy", "more") for model in ("oracle", "literal")]
-    boards = {
-        line.split()[0].strip(":,") for line in out.splitlines() if " accuracy by near" in line
-    }
+    boards = {one.split()[0].strip(":,") for one in out.splitlines() if " accuracy by near" in one}
     assert boards <= {"more", "toy"}
     assert boards
 

@@ -64,9 +64,8 @@ def test_models_are_listed_by_variants_with_controls_below(ran: Toy, capsys: Lin
     assert words == "data: the task's own samples (6); answers: T0+0.5; seed 0; nothing missing"
     assert head.split() == ["model", "base", "think"]
     alpha, beta, oracle, literal = (re.split(" {2,}", line) for line in lines)
-    assert [one[0] for one in (alpha, beta, oracle, literal)] == [
-        *("alpha", "beta", "oracle", "literal")
-    ]
+    names = [one[0] for one in (alpha, beta, oracle, literal)]
+    assert names == ["alpha", "beta", "oracle", "literal"]
     assert re.fullmatch(r"[\d.]+", alpha[1])
     # What was not run is blank, and no dash: that would be a score without a value.
     assert re.fullmatch(r"[\d.]+", beta[1])

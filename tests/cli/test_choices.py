@@ -158,10 +158,8 @@ def test_what_was_chosen_is_kept_for_each_pool(toy: Toy) -> None:
     ],
 )
 def test_a_heedless_run_is_told_once(toy: Toy, model: str, words: list[str], capsys: Lines) -> None:
-    for command in (
-        ["run", "--task", "quiz", "--model", model, "--home", str(toy.home)],
-        ["leaderboard"],
-    ):
+    run = ["run", "--task", "quiz", "--model", model, "--home", str(toy.home)]
+    for command in (run, ["leaderboard"]):
         main([*command, "--results", str(toy.results)])
         err = capsys.readouterr().err
         assert err.count("alarm:") == len(words)

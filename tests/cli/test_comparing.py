@@ -248,9 +248,7 @@ def test_a_gate_that_cannot_tell_says_how_many_items_would(toy: Toy, capsys: Lin
 
 def test_one_screen_has_the_main(toy: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    toy.main(
-        "run", "--task", "quiz", "--model", "first,random", "--variant", "order0,order1,hinted"
-    )
+    toy.main("run", "--task", "quiz", "--model=first,random", "--variant", "order0,order1,hinted")
     capsys.readouterr()
 
     shown = {}

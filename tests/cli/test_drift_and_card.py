@@ -32,9 +32,8 @@ def of_two(toy: Toy) -> None:
     toy.write("configs/tables/mine.yaml", MY_TEXTS)
     path = toy.folder / "mine.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
-        rows = [
-            (f"Text {n} x{n}.", str(n % 2), ["left", "<b>|right"][n // 2 % 2]) for n in range(80)
-        ]
+        sides = ("left", "<b>|right")
+        rows = [(f"Text {n} x{n}.", str(n % 2), sides[n // 2 % 2]) for n in range(80)]
         csv.writer(file).writerows([("body", "verdict", "aimed_at"), *rows])
     options = ("--data", str(path), "--map", "mine", "--scorer", "none")
     for model in ("oracle", "constant-no"):

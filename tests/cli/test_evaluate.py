@@ -273,9 +273,8 @@ def test_a_reply_that_cannot_be_read_stays_and_the_ways_on_are_named(
     toy.run("--variant", "base", *CHOICE, "--retry", "all", model="alpha")
 
     assert asked(stub) == before
-    assert ("let another model judge (--judge choice/MODEL)" in capsys.readouterr().err) == (
-        reply != "1"
-    )
+    err = capsys.readouterr().err
+    assert ("let another model judge (--judge choice/MODEL)" in err) == (reply != "1")
 
 
 @pytest.mark.parametrize("is_json", [False, True])

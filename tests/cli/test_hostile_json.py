@@ -29,9 +29,8 @@ def test_a_sample_that_nests_is_told(toy: Toy, capsys: Lines, *, depth: int, key
 def test_a_run_folder_that_nests_is_damaged(toy: Toy, capsys: Lines, depth: int) -> None:
     toy.run()
     [folder] = toy.runs()
-    (folder / "run.json").write_text(
-        f'{{"task": {nested(depth, "{")}, "sample": {nested(depth)}}}\n'
-    )
+    text = f'{{"task": {nested(depth, "{")}, "sample": {nested(depth)}}}\n'
+    (folder / "run.json").write_text(text)
 
     assert toy.main("read", str(folder)) == 2
 

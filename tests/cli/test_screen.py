@@ -98,9 +98,8 @@ def test_hostile_words_of_a_model_are_harmless_where_they_are_shown(
 ) -> None:
     stub.reply = lambda _: HOSTILE
     toy.run("--variant", "base", model="alpha")
-    toy.edit(
-        "configs/judges/near.yaml", "accept: right, reject: wrong", "accept: wrong, reject: right"
-    )
+    turned = ("accept: right, reject: wrong", "accept: wrong, reject: right")
+    toy.edit("configs/judges/near.yaml", *turned)
     toy.main("read", str(toy.runs()[0]))
     toy.main("read", str(toy.runs()[0]), "--json")
     toy.main("show", toy.runs()[0].name)

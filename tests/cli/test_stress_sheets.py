@@ -79,9 +79,7 @@ def test_marked_sheets_become_samples_of_the_form_of_the_task(place: Path, capsy
 
     assert "wrote 4 samples to samples.jsonl; 1 have several meanings" in capsys.readouterr().out
     made = [json.loads(line) for line in Path("samples.jsonl").read_text().splitlines()]
-    parts = [
-        tuple(line["fields"][name] for name in ("before", "emphasis", "after")) for line in made
-    ]
+    parts = [tuple(one["fields"][name] for name in ("before", "emphasis", "after")) for one in made]
     assert parts == [
         ("Did ", "you", " fly the red kite on Monday?"),
         ("Did you fly the ", "red", " kite on Monday?"),

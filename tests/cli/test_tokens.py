@@ -44,9 +44,8 @@ def picks(toy: Toy) -> Toy:
 
 
 def tokens(toy: Toy, *options: str, task: str = "pick", model: str = "tiny-random") -> int:
-    return main(
-        ["show", "tokens", "--task", task, "--model", model, "--home", str(toy.home), *options]
-    )
+    named = ("--task", task, "--model", model, "--home", str(toy.home))
+    return main(["show", "tokens", *named, *options])
 
 
 def test_a_table_has_a_row_a_variant(picks: Toy, capsys: Lines) -> None:
@@ -74,9 +73,8 @@ def test_json_holds_the_report_of_each_variant(
 
 
 def test_a_model_that_vllm_runs_is_read_by_its_tokenizer(picks: Toy, capsys: Lines) -> None:
-    picks.write(
-        "configs/models/mine.yaml", "kind: vllm\nmodel: t\nbuild: tiny-llama\nquantization: fp8\n"
-    )
+    text = "kind: vllm\nmodel: t\nbuild: tiny-llama\nquantization: fp8\n"
+    picks.write("configs/models/mine.yaml", text)
 
     assert tokens(picks, "--json", model="mine") == 0
     assert '"fewest"' in capsys.readouterr().out

@@ -172,8 +172,5 @@ def test_the_released_stresses_make_1290_pairs(caplog: pytest.LogCaptureFixture)
     found = derive(samples, PairsSpec(reference="implication"))
 
     assert len(found) == len({sample.id for sample in found}) == 2580
-    assert Counter(sample.choices.index(sample.gold or "") for sample in found) == {
-        0: 1290,
-        1: 1290,
-    }
+    assert Counter(one.choices.index(one.gold or "") for one in found) == {0: 1290, 1: 1290}
     assert "3 pairs that share a text" in caplog.text

@@ -272,9 +272,7 @@ def trainable(place: Path) -> Path:
 @pytest.mark.slow
 @needs("sklearn")
 def test_classifiers_train_as_said(trainable: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trained = [
-        text for text in every_command() if re.search("harness train --grid|--training", text)
-    ]
+    trained = [one for one in every_command() if re.search("harness train --grid|--training", one)]
     tables = [f"harness table ishate-{number}" for number in (3, 5, 6)]
 
     assert len(trained) == 4

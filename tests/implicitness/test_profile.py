@@ -136,9 +136,7 @@ def test_vectors_of_one_part_of_the_texts_are_held_at_a_time() -> None:
     found = profile(texts, None, replace(telling_scorer(), encoder=encoder), pairs=50)
 
     assert encoder.held == [0, 1, 1, 1]
-    assert found.rows["mean"][0] == pytest.approx(
-        np.mean([float(text) for text in texts]), abs=1e-5
-    )
+    assert found.rows["mean"][0] == pytest.approx(np.mean([float(one) for one in texts]), abs=1e-5)
     assert found.rows["pairs"][0] == 50
 
 

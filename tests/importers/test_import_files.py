@@ -127,9 +127,7 @@ def test_only_the_rows_of_one_model_are_taken(quiz: Quiz) -> None:
     found = take(quiz, "item,who,said\ntea,a,1\ntea,b,2\n", f"{BY_ID}, where: {{who: [b]}}")
 
     assert quiz.answers() == {("order0", "tea"): "2"}
-    assert found.notes.iloc[:, 1:].to_numpy().tolist() == [
-        ["not of the map's `where`: left out", 1]
-    ]
+    assert found.notes.iloc[:, 1:].values.tolist() == [["not of the map's `where`: left out", 1]]
 
 
 def test_a_row_without_an_answer_is_missing(quiz: Quiz) -> None:

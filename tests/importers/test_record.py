@@ -70,10 +70,8 @@ def test_prompts_that_several_share_are_separated(
 def test_a_prompt_names_all_that_it_may_be_of(posed: SampleLookup) -> None:
     found = matches(ImportedRecord("f:1", {}, (ORDER0 + "\n",)), posed, None)
 
-    assert [(variant, sample.id) for variant, sample in found] == [
-        ("order0", "ice"),
-        ("order2", "ice"),
-    ]
+    places = [(variant, sample.id) for variant, sample in found]
+    assert places == [("order0", "ice"), ("order2", "ice")]
 
 
 def test_the_variant_that_a_log_names_decides_between_equal_prompts(posed: SampleLookup) -> None:

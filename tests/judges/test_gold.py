@@ -143,9 +143,7 @@ def test_probability_and_brier_are_those_of_a_hand_calculation() -> None:
     assert verdict.shares == pytest.approx((0.5, 0.3, 0.2))
     assert verdict.detail["prob_right"] == pytest.approx(0.5)
     assert verdict.detail["brier"] == pytest.approx(0.38)
-    assert [verdict.detail[f"prob_label_{label}"] for label in LABELS] == pytest.approx(
-        [0.5, 0.3, 0.2]
-    )
+    assert [verdict.detail[f"prob_label_{one}"] for one in LABELS] == pytest.approx([0.5, 0.3, 0.2])
 
 
 @each(

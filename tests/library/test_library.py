@@ -128,9 +128,7 @@ def test_the_snippet_runs_twice_in_one_process_and_inside_a_running_loop(served:
     assert first["scores"].equals(same)
     assert len(first["samples"]) == 2 * 8 * 2  # samples, variants, temperatures
     assert first["own"].scores.value.tolist() == [1 / 3] * len(first["own"].scores)
-    assert set(first["board"].model) == {"stub-model", "mine"} or "mine" in set(
-        first["board"].model
-    )
+    assert "mine" in set(first["board"].model)
     (note,) = first["board"].attrs["notes"]
     assert note.startswith("No interval for local-server")
     assert not first["board"].attrs["title"]
@@ -154,15 +152,12 @@ def test_the_page_runs_as_a_notebook(folder: Path) -> None:
     cells = [nbformat.v4.new_code_cell(block) for block in BLOCKS]
     notebook = nbformat.v4.new_notebook(cells=cells)
 
-    nbclient.NotebookClient(
-        notebook, timeout=300, resources={"metadata": {"path": folder}}
-    ).execute()
+    place = {"metadata": {"path": folder}}
+    nbclient.NotebookClient(notebook, timeout=300, resources=place).execute()
 
     shown = [out for cell in notebook.cells for out in cell.outputs if "data" in out]
     assert any("<table" in out["data"].get("text/html", "") for out in shown)
-    assert not [
-        out for cell in notebook.cells for out in cell.outputs if out.output_type == "error"
-    ]
+    assert not [out for one in notebook.cells for out in one.outputs if out.output_type == "error"]
 
 
 def test_what_is_public_is_on_the_page() -> None:

@@ -263,9 +263,8 @@ def test_several_replies_of_one_a_call_are_as_many_calls_and_all_tokens_count(
 
     assert response.texts == ("one", "two", "three")
     assert (response.usage.prompt_tokens, response.usage.completion_tokens) == usage
-    assert [body.get("seed") for body in stub.bodies] == (
-        [11, 12, 13] if api == "chat" else [None] * 3
-    )
+    seeds = [11, 12, 13] if api == "chat" else [None] * 3
+    assert [body.get("seed") for body in stub.bodies] == seeds
     assert not any("n" in body for body in stub.bodies)
 
 

@@ -45,9 +45,8 @@ def asked(of: Sample = ORDERED, variant: str = "order0", mode: Mode = Mode.CHOOS
 
 def said(policy: str, request: Request, *samples: Sample) -> Response:
     held = samples or (ORDERED,)
-    [response] = control("c", policy, sources=SOURCES, samples=held, layouts=LAYOUTS).answer(
-        [request]
-    )
+    model = control("c", policy, sources=SOURCES, samples=held, layouts=LAYOUTS)
+    [response] = model.answer([request])
     assert response.key == request.key
     return response
 

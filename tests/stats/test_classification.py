@@ -219,9 +219,7 @@ def test_the_order_of_choices_changes_no_digit(seed: int) -> None:
     pairs = [(Random(n).random(), float(n % 3 == 0)) for n in range(100)]
     mixed = Random(seed).sample(pairs, len(pairs))
 
-    errors = [
-        calibration_error([p for p, _ in some], [c for _, c in some]) for some in (pairs, mixed)
-    ]
+    errors = [calibration_error([p for p, _ in one], [c for _, c in one]) for one in (pairs, mixed)]
 
     assert errors[0] == errors[1]
 

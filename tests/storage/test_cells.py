@@ -45,9 +45,8 @@ def said(folder: Path, text: str, optional: list[str]) -> list[TableRow]:
 def test_every_format_gives_the_same_columns(tmp_path: Path, name: str) -> None:
     found = read_columns(table(tmp_path, name), ["text", "note"])
 
-    assert [row.cells for row in found] == [
-        {key: row[key] for key in ("text", "note")} for row in ROWS
-    ]
+    wanted = [{key: row[key] for key in ("text", "note")} for row in ROWS]
+    assert [row.cells for row in found] == wanted
     assert is_table(tmp_path / name)
 
 

@@ -36,12 +36,10 @@ def test_every_table_begins_with_its_run_and_has_its_columns(runs: list[RunFolde
 
 
 def test_a_value_is_missing_just_where_there_is_a_reason(runs: list[RunFolder]) -> None:
-    verdicts = load(runs, "verdicts", ["sample", "value", "reason", "prob_right", "unheard_of"])
+    wanted = ["sample", "value", "reason", "prob_right", "unheard_of"]
+    verdicts = load(runs, "verdicts", wanted)
 
-    assert tuple(verdicts.columns) == (
-        *RUN,
-        *("sample", "value", "reason", "prob_right", "unheard_of"),
-    )
+    assert tuple(verdicts.columns) == (*RUN, *wanted)
     assert (verdicts.value.isna() == verdicts.reason.notna()).all()
     assert verdicts.unheard_of.isna().all()
 

@@ -177,9 +177,7 @@ def test_a_line_that_another_process_is_still_writing_is_read_once_it_is_whole(
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(ran, code, tmp_path)
         while not writing.done():
-            ledger.is_missing_any(
-                keys
-            )  # a part of a line was dropped once, and the rest read as a line
+            ledger.is_missing_any(keys)  # a part was dropped once, and the rest read as a line
 
     assert not ledger.is_missing_any(keys), writing.result().stderr
     assert not caplog.records

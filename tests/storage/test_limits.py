@@ -30,6 +30,5 @@ def test_all_memory_is_refused_and_the_limits_are_set_back() -> None:
     with pytest.raises(StoreError, match=r"x\.zip: took more than 16 GB"):
         fill()
 
-    assert (resource.getrlimit(resource.RLIMIT_AS), resource.getrlimit(resource.RLIMIT_CPU)) == (
-        before
-    )
+    after = resource.getrlimit(resource.RLIMIT_AS), resource.getrlimit(resource.RLIMIT_CPU)
+    assert after == before

@@ -115,10 +115,8 @@ def test_a_name_says_what_differs_alone(other: dict[str, str], expected: list[st
 def test_data_of_two_sources_is_called_by_them() -> None:
     other = signed(data="data:ee00+near@77ab,all")
 
-    assert names(signed(), other, sources=("ishate", "toxigen")) == [
-        "small, ishate",
-        "small, toxigen",
-    ]
+    found = names(signed(), other, sources=("ishate", "toxigen"))
+    assert found == ["small, ishate", "small, toxigen"]
 
 
 def test_two_data_sets_of_one_source_have_their_digests_beside_it() -> None:

@@ -38,10 +38,8 @@ def test_a_sample_is_found_by_its_id() -> None:
 
 
 def test_ids_given_twice_are_told() -> None:
-    assert StoredSamples([*SAMPLES[:9], SAMPLES[3], SAMPLES[5], SAMPLES[3]]).repeated() == [
-        "s3",
-        "s5",
-    ]
+    some = [*SAMPLES[:9], SAMPLES[3], SAMPLES[5], SAMPLES[3]]
+    assert StoredSamples(some).repeated() == ["s3", "s5"]
     assert StoredSamples(SAMPLES).repeated() == []
     assert (list(StoredSamples([])), StoredSamples([]).repeated()) == ([], [])
 

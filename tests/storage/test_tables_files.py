@@ -80,18 +80,16 @@ def test_rows_go_out_with_all_columns_in_any_layout(layout: FileFormat, target: 
     is_new_there = is_text and layout in (FileFormat.JSONL, FileFormat.PARQUET)
     assert list(again) == ["id", "text", "score", "flag"]
     assert again["text"] == [f"'{t}" if is_new_there and t == "=1+1" else t for t in HARD]
-    assert [float(str(cell)) if cell not in ("", None) else None for cell in again["score"]] == (
-        SCORES
-    )
+    numbers = [None if cell in ("", None) else float(str(cell)) for cell in again["score"]]
+    assert numbers == SCORES
     assert again["flag"] == ([flag or "" for flag in FLAGS] if is_text else FLAGS)
 
 
 def test_parquet_keeps_its_types() -> None:
     days = pyarrow.array([date(2020, 1, 2), None])
     kinds = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 0]), ["a"])
-    table = read_table(
-        "file", parquet_of(text=["x", "y"], day=days, kind=kinds), FileFormat.PARQUET
-    )
+    data = parquet_of(text=["x", "y"], day=days, kind=kinds)
+    table = read_table("file", data, FileFormat.PARQUET)
 
     out = extended(table, scores(None, None), FileFormat.PARQUET)
 
@@ -135,9 +133,8 @@ def test_cells_that_come_from_csv_are_not_changed(layout: FileFormat, target: Fi
 
 def test_numbers_that_json_cannot_say_are_null_there_and_nan_is_empty_in_csv() -> None:
     nested = [[float("nan")], [1.5], None]
-    table = read_table(
-        "file", parquet_of(n=[float("nan"), float("inf"), 1.5], m=nested), FileFormat.PARQUET
-    )
+    data = parquet_of(n=[float("nan"), float("inf"), 1.5], m=nested)
+    table = read_table("file", data, FileFormat.PARQUET)
 
     lines = extended(table, NONE, FileFormat.JSONL).decode().splitlines()
 

@@ -88,9 +88,7 @@ def chosen(shares: Sequence[Sequence[float | None]], **changes: object) -> Store
     """A run of the choice task: the probability of the right choice by order and sample."""
     told = ["".join("." if p is None else "1" if p > 0.5 else "0" for p in line) for line in shares]
     readings = {(f"order{n}", "logprob", "gold"): line for n, line in enumerate(told)}
-    samples = [
-        sample(place, choices=("right", "wrong"), gold="right") for place in range(len(told[0]))
-    ]
+    samples = [sample(one, choices=("right", "wrong"), gold="right") for one in range(len(told[0]))]
     run = stored(
         choice_task(),
         readings,

@@ -79,9 +79,7 @@ def test_a_prompt_shows_every_choice_once_and_no_label(name: str, variant: str) 
     made = plan(name)
     for cell in cells(made, variant):
         words = requests(made, cell)[1].messages[0].content
-        assert [words.count(choice) for choice in cell.sample.choices] == [1] * len(
-            cell.sample.choices
-        )
+        assert [words.count(one) for one in cell.sample.choices] == [1] * len(cell.sample.choices)
         assert "LABEL" not in words
 
 
