@@ -333,7 +333,8 @@ def probe(
     """Find which kinds of implicitness a scorer detects, by sentences that ship.
 
     Prints the AUC of each implicit kind over each plain kind, with 95 % intervals over sets of
-    sentences; a * marks those that begin below .7. The file also has how high each kind scores.
+    sentences; a * marks those that begin below .7, or do not surely exceed what words alone get.
+    The file also has how high each kind scores.
     """
     registry = options.registry(home)
     opened = registry.scorer(scorer)
@@ -343,14 +344,16 @@ def probe(
 
 
 def _put_probes(found: DataFrame) -> None:
-    areas = found[found["figure"] == "auc"]
+    areas = found[found["figure"].isin(["auc", "words"])]
+    areas = areas.assign(against=areas["against"].where(areas["figure"] == "auc", "words alone"))
     ends = areas[["value", "low", "high"]].map(lambda end: f"{end:.2f}".lstrip("0"))
     weak = areas["is_weak"].map({True: "*", False: ""})
     words = ends["value"] + " " + ends["low"] + "-" + ends["high"] + weak
     crossed = areas.assign(words=words).pivot(index="kind", columns="against", values="words")
     crossed = crossed.loc[areas["kind"].unique(), areas["against"].unique()].reset_index()
     title = f"{found['scorer'].iat[0]} on {found['sets'].iat[0]} sets of probe sentences: AUC of"
-    title += f" implicit over plain kinds, 95% interval; * begins below {probes.WEAK:g}"
+    title += f" implicit over plain kinds, 95% interval; *: begins below {probes.WEAK:g}, or words"
+    title += " alone may do as well"
     show(crossed, title)
 
 

@@ -9,13 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from harness.errors import DataError
 from harness.implicitness.scorer import Head, embedded_texts
 from harness.lazy import DataFrame, pandas
 from harness.models.encoders.encoders import Encoder
 from harness.models.vectors import Progress
-from harness.stats.classification import PUBLISHED_EDGES, auc
-from harness.stats.estimate import Clusters, Estimate
+from harness.stats.classification import PUBLISHED_EDGES, auc, auc_gap
+from harness.stats.estimate import Clusters, Estimate, Floats
 from harness.stats.intervals import mean_interval
 from harness.storage.cells import decode_json
 from harness.storage.frames import records
@@ -56,6 +58,17 @@ def probe_texts() -> list[str]:
     return [*probes()["text"]]
 
 
+@cache
+def word_scores() -> Floats:
+    """How far the words alone speak for an implicit sentence, of each probe: log-odds.
+
+    Of a logistic regression on counts of words and pairs of words (tf-idf), trained on the pairs
+    that ship: what a scorer has to beat. docs/generate.py writes the file.
+    """
+    text = (Path(__file__).parent / "data/probe_words.json").read_bytes()
+    return np.array(decode_json(text), dtype=np.float64)
+
+
 def refuse_probes(texts: Iterable[str], *, where: str) -> None:
     """Raise DataError if texts to train on have the words of a probe sentence."""
     known = set(map(fingerprint, probe_texts()))
@@ -70,15 +83,21 @@ def probe_figures(scores: Sequence[float], *, scorer: str = "") -> DataFrame:
     """All figures of some scores of `probe_texts()`, in that order: a row a figure.
 
     docs/impscore.md has the columns. An AUC is of each implicit kind, and all of them, over each
-    plain kind and all; a `share` for each inner edge of the published bins. ValueError for a wrong
-    number of scores, and for one that is not finite.
+    plain kind and all; over all also that of `words` alone, and the `gain` over it; a `share` for
+    each inner edge of the published bins. Weak is an AUC whose interval begins below WEAK or, over
+    all plain kinds, whose gain does not begin above 0. ValueError for a wrong number of scores, and
+    for one that is not finite.
     """
     known = probes()
     if len(scores) != len(known):
         raise ValueError(f"{len(scores)} scores for {len(known)} probe sentences")
-    found = pandas.DataFrame(_figures(known.assign(score=scores))).assign(scorer=scorer)
+    known = known.assign(score=scores, words=word_scores())
+    found = pandas.DataFrame(_figures(known)).assign(scorer=scorer)
     least = found["low"].fillna(found["value"])
-    return found.assign(is_weak=(found["figure"] == "auc") & (least < WEAK))[[*COLUMNS]]
+    beaten = set(found.loc[(found["figure"] == "gain") & (least <= 0), "kind"])
+    is_beaten = found["kind"].isin(beaten) & (found["against"] == ALL_PLAIN)
+    is_weak = (found["figure"] == "auc") & ((least < WEAK) | is_beaten)
+    return found.assign(is_weak=is_weak)[[*COLUMNS]]
 
 
 def _figures(known: DataFrame) -> Iterator[dict[str, Any]]:
@@ -87,18 +106,24 @@ def _figures(known: DataFrame) -> Iterator[dict[str, Any]]:
     )
     for kind, above in implicit.items():
         for against, below in plain.items():
-            truth = [True] * len(above) + [False] * len(below)
+            truth = np.arange(len(above) + len(below)) < len(above)
             both = pandas.concat([above, below])
-            found = auc(both["score"].to_numpy(), truth, Clusters.named([*both["cluster"]]))
-            yield _figure("auc", kind, found) | {"against": against}
+            sides = [both[name].to_numpy(dtype=np.float64) for name in ("score", "words")]
+            clusters = Clusters.named([*both["cluster"]])
+            found = {"auc": auc(sides[0], truth, clusters)}
+            if against == ALL_PLAIN:
+                found["words"] = auc(sides[1], truth, clusters)
+                found["gain"] = auc_gap(sides[0], sides[1], truth, clusters)
+            for figure, one in found.items():
+                yield _figure(figure, kind, one) | {"against": against}
     for kind, own in (plain | implicit).items():
-        found = mean_interval([*own["score"]], [*own["cluster"]], is_share=False)
-        yield _figure("mean", kind, found)
+        mean = mean_interval([*own["score"]], [*own["cluster"]], is_share=False)
+        yield _figure("mean", kind, mean)
     for kind, own in (plain | implicit).items():
         for edge in EDGES:
             reached = [*(own["score"] >= edge).astype(float)]
-            found = mean_interval(reached, [*own["cluster"]], is_share=True)
-            yield _figure("share", kind, found) | {"at_least": edge}
+            share = mean_interval(reached, [*own["cluster"]], is_share=True)
+            yield _figure("share", kind, share) | {"at_least": edge}
 
 
 def _figure(figure: str, kind: str, found: Estimate) -> dict[str, Any]:
@@ -116,6 +141,8 @@ def card_figures(scores: Sequence[float]) -> dict[str, float | None]:
     for row in (one for one in areas if one.against == ALL_PLAIN):
         of = "" if row.kind == ALL_IMPLICIT else f" {words(row.kind)}"
         found[f"probe auc{of}"] = row.value
+    words_alone = {row.kind: row.value for row in rows if row.figure == "words"}
+    found["probe auc words"] = words_alone[ALL_IMPLICIT]
     found["probe weak"] = len({row.kind for row in areas if row.is_weak} - {ALL_IMPLICIT})
     means = {row.kind: row.value for row in rows if row.figure == "mean"}
     shares = {

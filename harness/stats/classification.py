@@ -270,21 +270,45 @@ def auc(scores: Floats, is_positive: Sequence[bool] | Bools, clusters: Clusters)
     clusters as Obuchowski's (1997). None: "too few" without rows, "constant" where all are of one
     kind. ValueError for a score that is not finite.
     """
-    if bad := int((~np.isfinite(scores)).sum()):
-        raise ValueError(
-            f"{bad} of {len(scores)} scores are not finite; leave such rows out before"
-        )
     truth = np.asarray(is_positive, dtype=bool)
-    if truth.all() or not truth.any():
-        reason = NoValue.CONSTANT if len(truth) else NoValue.TOO_FEW
+    if (reason := _without_area(truth, scores)) is not None:
         return Estimate.missing(reason, n=len(truth))
+    value, moved, weights = _area_parts(scores, truth)
+    parts = Parts.of(moved, 0.0, clusters, weights)
+    return cluster_interval(Estimate(value, len(truth)), parts, is_share=True)
+
+
+def auc_gap(first: Floats, second: Floats, is_positive: Bools, clusters: Clusters) -> Estimate:
+    """How much greater the area of the first scores is than that of others of the same rows.
+
+    -1 to 1, with DeLong's error for correlated areas, by clusters; else as `auc`.
+    """
+    if (reason := _without_area(is_positive, first, second)) is not None:
+        return Estimate.missing(reason, n=len(is_positive))
+    one, other = (_area_parts(scores, is_positive) for scores in (first, second))
+    parts = Parts.of(one[1] - other[1], 0.0, clusters, one[2])
+    return cluster_interval(Estimate(one[0] - other[0], len(is_positive)), parts).within(-1, 1)
+
+
+def _without_area(truth: Bools, *scores: Floats) -> NoValue | None:
+    """Why there is no area, if so; ValueError for a score that is not finite."""
+    for own in scores:
+        if bad := int((~np.isfinite(own)).sum()):
+            fact = f"{bad} of {len(own)} scores are not finite"
+            raise ValueError(f"{fact}; leave such rows out before")
+    if truth.all() or not truth.any():
+        return NoValue.CONSTANT if len(truth) else NoValue.TOO_FEW
+    return None
+
+
+def _area_parts(scores: Floats, truth: Bools) -> tuple[float, Floats, Floats]:
+    """An area, how far each row moves it, and the weight of each row."""
     below, above = _twice_below(scores, scores[~truth]), _twice_below(-scores, -scores[truth])
     own, others = np.where(truth, truth.sum(), (~truth).sum()), np.where(truth, below, above)
     pairs = int(truth.sum()) * int((~truth).sum())
     value = float(below[truth].sum() / 2) / pairs
     # A text weighs as much as all others of its kind do, and both kinds are half of all.
-    parts = Parts.of(2 * (others / 2 * own / pairs - value), 0.0, clusters, 1 / (2 * own))
-    return cluster_interval(Estimate(value, len(truth)), parts, is_share=True)
+    return value, 2 * (others / 2 * own / pairs - value), 1 / (2 * own)
 
 
 def _twice_below(values: Floats, others: Floats) -> Floats:

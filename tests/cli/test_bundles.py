@@ -1,7 +1,10 @@
 """Bundles: runs to a zip that a reviewer derives the same numbers from, offline."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -87,6 +90,29 @@ def test_runs_by_gold_and_by_spelling_are_derived_the_same(controls: Path, capsy
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert all(": the same (derived again from " in line for line in lines)
+
+
+@pytest.mark.slow
+def test_any_kernel_of_openblas_derives_the_same_numbers_and_slopes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    toy = build(tmp_path_factory.mktemp("kernels"))
+    toy.main("run", "--task", "hate_speech", "--model", "random")
+    assert bundle(toy, toy.folder / "made.zip") == 0
+    board = ["leaderboard", "--metrics", "--json", "--results", str(toy.results)]
+
+    found = []
+    for kernel in ("Haswell", "SkylakeX", "Zen", "Prescott", "Nehalem"):
+        environment = {**os.environ, "OPENBLAS_CORETYPE": kernel}
+        for command in (["bundle", "--check", str(toy.folder / "made.zip")], board):
+            line = [sys.executable, "-m", "harness", *command]
+            done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
+            found.append(done.stdout)
+
+    assert set(found[2::2]) == {found[0]}
+    assert "the same (derived again" in found[0]
+    assert set(found[3::2]) == {found[1]}
+    assert '"slope_fpr_p"' in found[1]
 
 
 @pytest.mark.slow

