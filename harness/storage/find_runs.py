@@ -151,8 +151,17 @@ def run_folders(results: str | Path) -> list[RunFolder]:
 
 
 def shown_runs(results: Path, names: Iterable[str] = ()) -> list[RunFolder]:
-    """The runs that names mean, else all, but for what `without_earlier` leaves out."""
-    return without_earlier(find_runs(results, names) or run_folders(results))
+    """The runs that names mean, else all, but for what `without_earlier` leaves out.
+
+    One model under two names has one run, as its identity makes the digest: the first is shown.
+    """
+    found = without_earlier(find_runs(results, names) or run_folders(results))
+    first = {folder.path.name: folder for folder in reversed(found)}
+    for folder in found:
+        if (one := first[folder.path.name]) is not folder:
+            words = "%s is the model of %s under another name, and is shown as that"
+            _log.warning(words, folder.place, one.place)
+    return [folder for folder in found if first[folder.path.name] is folder]
 
 
 def without_earlier(folders: Sequence[RunFolder]) -> list[RunFolder]:

@@ -173,6 +173,19 @@ def copied(toy: Toy, count: int) -> Path:
 
 
 @pytest.mark.slow
+def test_a_model_under_two_names_is_shown_once_with_a_warning(toy: Toy, capsys: Lines) -> None:
+    toy.write("configs/models/zen.yaml", "{about: x, kind: scripted, policy: oracle}")
+    assert toy.run("--variant", "base", model="oracle") == 0
+    assert toy.run("--variant", "base", model="zen") == 0
+    capsys.readouterr()
+
+    assert toy.main("leaderboard") == 0
+
+    out, err = capsys.readouterr()
+    assert "toy/zen is the model of toy/oracle under another name" in err
+    assert ("oracle" in out, "zen" in out) == (True, False)
+
+
 def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [f"cot{n}" for n in range(7, 1, -1)]
     for name in variants:
