@@ -231,10 +231,14 @@ class _Rated:
         answers = self._answers
         rows = answers[answers.run.isin(names) & (answers.variant == variant)]
         cells = rows.drop_duplicates(["sample_id", "model"], keep="last")
-        cells = cells[["sample_id", "model", "document", "system"]]
+        cells = cells[["sample_id", "model", "document", "system", "run"]]
         given = targets.assign(model="") if self._by_group else targets
         given = given.assign(index=targets.index)
-        matched = given.merge(cells, on=["sample_id", "model"])
+        matched = given.merge(cells, on=["sample_id", "model"], suffixes=("", "_here"))
+        if "run_here" in matched:  # of two runs that differ in a limit, one was rated
+            runs = zip(matched.run, matched.run_here, strict=True)
+            is_own = np.array([here.startswith(run) for run, here in runs], dtype=bool)
+            matched = matched[is_own]
         people = matched[matched.value.notna()]
         places = [*zip(people.document, people.decoding, strict=True)]
         people = people.assign(place=places)

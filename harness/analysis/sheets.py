@@ -274,7 +274,7 @@ def units_sheet(name: str, form: SheetForm, units: Sequence[Unit], seed: int) ->
     ]
     rows = pandas.DataFrame(shown, index=[block for block, *_ in units])
     key = [
-        (row, name, block, model, "", "", of, "")
+        (row, name, block, model, "", "", of, "", "")
         for row, (block, model, _, _) in zip(ids, units, strict=True)
     ]
     return form.sheet(rows, pandas.DataFrame(key, columns=list(KEY_COLUMNS)), 0, is_by_block=True)

@@ -7,7 +7,6 @@ the value alone. Runs that differ in their seeds alone share a line: their mean 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from harness.analysis.boards.scores import alarms, board_text, headlines, judge_
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results, argument, option
 from harness.errors import SpecError, StoreError, did_you_mean
-from harness.lazy import DataFrame, Series, pandas
+from harness.lazy import DataFrame, pandas
 from harness.present import screen
 from harness.present.screen import PAGE, cell, folded, say, show, usd, warn
 from harness.storage.files import write_whole
@@ -78,9 +77,9 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         screen.show_json(plain_rows(rows[rows["signature"].isin(asked["signature"])]))
         return
     boards = boards[boards["signature"].isin(asked["signature"])]
-    left = _put_boards(boards, folders)
-    _warn_of_judges(boards, verdicts)
-    warn_of_alarms(asked)
+    left, tasks = _put_boards(boards, folders)
+    _warn_of_judges(boards[boards["task"].isin(tasks)], verdicts)
+    warn_of_alarms(asked[asked["task"].isin(tasks)])  # of what is not shown nothing is said
     wrote = f"wrote {len(rows)} rows to {table}" if is_file else ""
     wrote = "missing verdicts count as wrong: no file" if is_wrong else wrote
     rest = f"--all prints {' and '.join(left)}" if left else ""
@@ -90,7 +89,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
 def put_joint_boards(folders: Sequence[RunFolder]) -> None:
     """Print the boards of some runs alone, those of one task together, with all alarms."""
     scores, boards, verdicts = ranked.leaderboard(folders)
-    left = _put_boards(boards, folders, has_tasks=True)
+    left, _ = _put_boards(boards, folders, has_tasks=True)
     _warn_of_judges(boards, verdicts)
     warn_of_alarms(scores)
     if left:
@@ -99,20 +98,28 @@ def put_joint_boards(folders: Sequence[RunFolder]) -> None:
 
 def _put_boards(
     boards: DataFrame, folders: Iterable[RunFolder], *, has_tasks: bool = False
-) -> list[str]:
-    """Print the board of the first task and its own judge, of all tasks, or with --all all."""
+) -> tuple[list[str], set[str]]:
+    """Print the board of the first task and its own judge, of all tasks, or with --all all.
+
+    Returned are what is left to print, in words, and the tasks whose boards are printed.
+    """
     runs = set(boards.drop_duplicates("recipe")["run"])
-    files = {one.path.name: one.read() for one in folders if one.path.name in runs}
-    made = views.matrices(boards, files, is_all=PAGE.is_whole)
+    found = {one.path.name: one for one in folders if one.path.name in runs}
+    files = {name: one.read() for name, one in found.items()}
+    tags = {name: f"@{one.tag}" for name, one in found.items() if one.tag}
+    made = views.matrices(boards, files, tags, is_all=PAGE.is_whole)
     heads = [(matrix["task"].iat[0], matrix["judge"].iat[0]) for matrix in made]
     firsts = {task: place for place, (task, _) in reversed([*enumerate(heads)])}
     places = [*range(len(made))] if PAGE.is_whole else sorted(firsts.values())
     shown = places if PAGE.is_whole or has_tasks else places[:1]
     left = [words for at in shown for words in _put_board(made[at], files)]
     seen = {heads[at] for at in shown}
-    if others := [f"{task} by {judge}" for task, judge in heads if (task, judge) not in seen]:
+    hidden = [at for at in range(len(made)) if at not in shown]
+    if others := [f"{heads[at][0]} by {heads[at][1]}" for at in hidden if heads[at] not in seen]:
         left.append(f"the boards of {folded(list(dict.fromkeys(others)))}")
-    return left
+    if same := [made[at].attrs["label"] for at in hidden if heads[at] in seen]:
+        left.append(f"{len(same)} more board{'s' * (len(same) != 1)} ({'; '.join(same[:3])})")
+    return left, {task for task, _ in seen}
 
 
 def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
@@ -137,7 +144,7 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
         shown = _facts([own for _, [own] in lines])
     else:
         rows = [[name, *map(_cell, columns[: len(variants)])] for name, columns in lines]
-        levels = [_levels(matrix[matrix["variant"] == name]) for name in variants]
+        levels = [views.levels(matrix[matrix["variant"] == name]) for name in variants]
         if any(levels):
             rows.append(["chance", *(" to ".join(map("{:.3f}".format, own)) for own in levels)])
         shown = pandas.DataFrame(rows, columns=["model", *variants])
@@ -168,7 +175,7 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
     own.loc[
         several, ["rank", "rank_best", "rank_worst", "low", "high", "shared", "tpr", "fpr", "n"]
     ] = np.nan
-    by, levels = own["ranked_by"].iat[0], _levels(own)
+    by, levels = own["ranked_by"].iat[0], views.levels(own)
     shared = own["shared"].notna() & (own["shared"] != own["value"])
     value = RANKING.get(by, "value")
     known = [views.with_missing(row) for row in own.itertuples()]
@@ -189,7 +196,7 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
         "n": own["n"].astype("Int64"),
         f"missing{' in all' * any(several)}": own["missing"] if own["missing"].any() else None,
         "if missing wrong to right": [own if own[0] < own[1] else None for own in ends] or None,
-        "rank if wrong": _ranks(own["rank"].notna(), ends),
+        "rank if wrong": views.ranks_if_wrong(own["rank"].notna(), ends),
         f"cost USD{' in all' * any(several)}": own["cost_usd"].map(usd, na_action="ignore"),
     }
     shown = pandas.DataFrame(found, dtype=object)
@@ -199,14 +206,6 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
     return shown
 
 
-def _ranks(is_ranked: "Series[bool]", ends: Sequence[tuple[float, float]]) -> "Series[Any] | None":
-    """The ranks of those ranked were all that is missing wrong; None where nothing is."""
-    if not ends:
-        return None
-    low = pandas.Series([low for low, _ in ends], dtype=float).where(is_ranked)
-    return low.rank(method="min", ascending=False).astype("Int64")
-
-
 def _cell(rows: Sequence[Row]) -> str:
     """The value of a run, or mean and spread of several seeds; a star if verdicts are missing."""
     known = [row.value for row in rows if not np.isnan(row.value)]
@@ -214,12 +213,6 @@ def _cell(rows: Sequence[Row]) -> str:
     if len(known) > 1:
         parts.append(f"sd {np.std(known, ddof=1):.3f}")
     return " ".join([*parts, *["*"] * any(row.missing for row in rows)])
-
-
-def _levels(rows: DataFrame) -> list[float]:
-    """The chance levels of some rows, lowest and highest: of the headline, if that ranks."""
-    found = sorted(rows.loc[rows["ranked_by"] == "mean", "chance"].dropna().round(3).unique())
-    return found if len(found) < 3 else [found[0], found[-1]]
 
 
 def _title(matrix: DataFrame, file: RunFile) -> str:

@@ -11,6 +11,8 @@ from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
 """The facts that are in the title where all runs of a task share them, else in a column."""
+FURTHER = ("token limits", "replies a prompt", "model version", "prompts")
+"""Those in a column where they alone distinguish runs of a model."""
 SHORTEST = 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -45,7 +47,12 @@ def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) 
     columns: dict[str, list[Cell]] = {"run": [folder.path.name[:short] for folder, _ in runs]}
     columns["tag"] = [folder.tag for folder, _ in runs]
     columns["model"] = [file.model.name for _, file in runs]
-    for name in (name for name in SHARED if name not in common):
+    distinct = ["model", *(name for name in SHARED if name not in common)]
+    for name in FURTHER:
+        seen = {tuple(fact[one] for one in distinct) for fact in facts}
+        more = {tuple(fact[one] for one in (*distinct, name)) for fact in facts}
+        distinct += [name] * (len(more) > len(seen))
+    for name in distinct[1:]:
         columns[name] = [_brief(fact[name]) for fact in facts]
     columns["missing"] = [
         None if file.missing is None else sum(gap.count for gap in file.missing) for _, file in runs
@@ -62,7 +69,7 @@ def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) 
 
 def _brief(fact: str) -> str:
     """A fact in a column: of a long list its ends and its length."""
-    names = fact.removesuffix(" items").split(", ")
+    names = list(dict.fromkeys(fact.removesuffix(" items").split(", ")))
     return ", ".join(names) if len(names) < 4 else f"{names[0]} ... {names[-1]} ({len(names)})"
 
 

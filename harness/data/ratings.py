@@ -19,9 +19,13 @@ ROW, RATING, RATER, ANNOTATOR, MARKS = "row", "rating", "rater", "annotator", "m
 MEAN = "mean"
 """The rater of ratings that were released as means over raters."""
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
-RATED = (*COLUMNS, "place")
-"""The columns of a frame of ratings; `place` is the file and line of each, for errors."""
-KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scale", MARKS)
+RUN = "run"
+RATED = (*COLUMNS, RUN, "place")
+"""The columns of a frame of ratings; `place` is the file and line of each, for errors.
+
+`run` begins the digest of the run whose answer was rated; it is empty where nobody knows.
+"""
+KEY_COLUMNS = ("row", "task", "sample_id", "model", "variant", "decoding", "scale", RUN, MARKS)
 """The key of a sheet: the answers in each row, and the marks of its scale, as yes=1 no=0."""
 SMALLEST, LARGEST = 1e-9, 1e9
 """The size of a rating that is not 0: squares of others overflow, or vanish."""
@@ -31,7 +35,7 @@ def read_ratings(path: Path) -> DataFrame:
     """The ratings of a file in long form: the columns of RATED."""
     found, lines = read_spreadsheet(path, COLUMNS), []
     for row in found:
-        cells = plain_cells(row)
+        cells = {RUN: "", **plain_cells(row)}
         text = _with_point(cells["value"])
         lines.append({**cells, "value": number(text, place=row.place), "place": row.place})
     return checked(pandas.DataFrame(lines, columns=list(RATED)))
@@ -51,7 +55,7 @@ def read_rated(
     marks = {} if key is None else _marks(key)
     lines = []
     for row in found:
-        cells = {"model": "", "scale": "", **plain_cells(row)}
+        cells = {"model": "", "scale": "", RUN: "", **plain_cells(row)}
         cells["task"] = cells.get("task") or task
         who = next((name for name in (RATER, ANNOTATOR) if name in cells), None)
         for name, rater in columns.items():
@@ -71,7 +75,8 @@ def read_rated(
 
 def read_key(path: Path) -> DataFrame:
     """The key of a sheet: the columns of KEY_COLUMNS, a row for each stored answer."""
-    rows = [plain_cells(row) for row in read_spreadsheet(path, KEY_COLUMNS)]
+    found = read_spreadsheet(path, [name for name in KEY_COLUMNS if name != RUN])
+    rows = [{RUN: "", **plain_cells(row)} for row in found]
     return pandas.DataFrame(rows, columns=list(KEY_COLUMNS))
 
 
@@ -80,7 +85,7 @@ def checked(ratings: DataFrame) -> DataFrame:
     for name in ("task", "sample_id", "rater"):
         for one in ratings[ratings[name] == ""].itertuples():
             raise DataError(f"{one.place}: no {name}; fill it in, or remove the row")
-    keys = ["task", "rater", "sample_id", "model", "scale"]
+    keys = ["task", "rater", "sample_id", "model", "scale", RUN]
     for _, one in ratings[ratings.duplicated(keys)].iterrows():
         first = ratings[(ratings[keys] == one[keys]).all(axis=1)].iloc[0]
         raise DataError(
@@ -92,7 +97,8 @@ def checked(ratings: DataFrame) -> DataFrame:
 
 def ratings_text(ratings: DataFrame) -> str:
     """Ratings as formula-safe CSV; `read_ratings` restores the texts."""
-    return frame_csv(ratings[list(COLUMNS)])
+    more = [RUN] if RUN in ratings and ratings[RUN].any() else []
+    return frame_csv(ratings[[*COLUMNS, *more]])
 
 
 def named_ratings(ratings: DataFrame, known: Mapping[str, list[str]]) -> list[str]:

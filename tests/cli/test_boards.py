@@ -172,20 +172,46 @@ def copied(toy: Toy, count: int) -> Path:
     return path
 
 
-@pytest.mark.slow
+def test_another_token_limit_is_called_so_and_a_board_left_out_is_named(
+    toy: Toy, capsys: Lines
+) -> None:
+    assert toy.run("--variant", "base", "--tag", "short") == 0
+    toy.edit(
+        "tasks/toy.yaml", "{temperature: 0, max_tokens: 20}", "{temperature: 0, max_tokens: 30}"
+    )
+    assert toy.run("--variant", "base") == 0
+    toy.edit("prompts/toy/base.user.j2", "{{ story }}", "Now: {{ story }}")
+    capsys.readouterr()
+
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    assert toy.main("list", "runs") == 0
+    out = capsys.readouterr().out
+    assert "accuracy by near (20 tokens)\n" in out
+    assert "; --all prints 1 more board (30, 20 tokens)" in out.replace("\n  ", " ")
+    assert re.search(r"token limits +missing", out)
+
+    for tag in ("long", "now"):  # prompts are called by tags where limits are equal
+        assert toy.run("--variant", "base", "--tag", tag) == 0
+        toy.edit("prompts/toy/base.user.j2", "{{ story }}", "Then: {{ story }}")
+        capsys.readouterr()
+    assert main(["leaderboard", "@long", "@now", "--results", str(toy.results)]) == 0
+    assert "accuracy by near (@" in capsys.readouterr().out
+
+
 def test_a_model_under_two_names_is_shown_once_with_a_warning(toy: Toy, capsys: Lines) -> None:
     toy.write("configs/models/zen.yaml", "{about: x, kind: scripted, policy: oracle}")
     assert toy.run("--variant", "base", model="oracle") == 0
     assert toy.run("--variant", "base", model="zen") == 0
     capsys.readouterr()
 
-    assert toy.main("leaderboard") == 0
+    assert main(["leaderboard", "--results", str(toy.results)]) == 0
 
     out, err = capsys.readouterr()
     assert "toy/zen is the model of toy/oracle under another name" in err
     assert ("oracle" in out, "zen" in out) == (True, False)
 
 
+@pytest.mark.slow
 def test_twelve_models_by_eight_fit_a_terminal(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = [f"cot{n}" for n in range(7, 1, -1)]
     for name in variants:

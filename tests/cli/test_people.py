@@ -75,6 +75,21 @@ def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
     assert not any(word in worked_in for word in ("oracle", "literal", "near", "T0"))
 
 
+def test_answers_under_another_token_limit_are_not_rated_by_ratings_of_the_first(
+    rated_sheet: Toy, capsys: Lines
+) -> None:
+    rated_sheet.edit(
+        "tasks/toy.yaml", "{temperature: 0, max_tokens: 20}", "{temperature: 0, max_tokens: 30}"
+    )
+    assert rated_sheet.run(model="oracle") == 0
+    capsys.readouterr()
+
+    assert agree(rated_sheet) == 0
+
+    assert "recipes, which are not compared" not in capsys.readouterr().err
+    assert [row["systems"] for row in table(rated_sheet) if row["statistic"] == "acc_eq"] == ["2"]
+
+
 def test_rows_of_other_tasks_stay_in_the_table_and_json_has_those_of_this_one(
     rated_sheet: Toy, capsys: Lines
 ) -> None:

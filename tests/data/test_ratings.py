@@ -16,7 +16,7 @@ ANSWERS = [("r1", "toy", "s1", "ant"), ("r2", "toy", "s2", "bee")]
 
 def key(marks: str = "") -> pandas.DataFrame:
     """The key of a sheet of two answers."""
-    rows = [(*answer, "base", "T0", "base", marks) for answer in ANSWERS]
+    rows = [(*answer, "base", "T0", "base", "9f31", marks) for answer in ANSWERS]
     return pandas.DataFrame(rows, columns=list(KEY_COLUMNS))
 
 
@@ -71,7 +71,8 @@ def test_a_rating_of_no_task_sample_or_rater_fails(tmp_path: Path, line: str, na
 
 @pytest.mark.parametrize("word", ["=1+1", "-x", "@me", "'quoted'", "+49", 'a "b", c', HOSTILE[3]])
 def test_what_is_written_is_formula_safe_and_comes_back(tmp_path: Path, word: str) -> None:
-    rows = [("toy", f"{word}1", word, word, 2.5, word, ""), ("toy", "s", "", "b", None, "", "")]
+    rows: list[tuple[object, ...]] = [("toy", f"{word}1", word, word, 2.5, word, word, "")]
+    rows += [("toy", "s", "", "b", None, "", "", "")]
     made = pandas.DataFrame(rows, columns=list(RATED))
     path = written(tmp_path, ratings_text(made))
 
@@ -125,9 +126,10 @@ def test_a_rated_sheet_is_restored_by_its_key(tmp_path: Path) -> None:
     found = read_rated(written(tmp_path, *lines), key())
 
     assert found.drop(columns="place").to_numpy().tolist() == [
-        ["toy", "s2", "bee", "ann", 4.0, "base"],
-        ["toy", "s1", "ant", "ann", 2.5, "base"],
+        ["toy", "s2", "bee", "ann", 4.0, "base", "9f31"],
+        ["toy", "s1", "ant", "ann", 2.5, "base", "9f31"],
     ]
+    assert ratings_text(found).startswith(f"{HEAD},run\n")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.analysis.boards.scores import Row, missing_words, three
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import SHARES
 from harness.stats.estimate import NoValue
 from harness.stats.intervals import LEAST_CLUSTERS
@@ -19,13 +19,17 @@ from harness.storage.signature import Signature, short_labels
 
 
 def matrices(
-    boards: DataFrame, files: Mapping[str, RunFile], *, is_all: bool = False
+    boards: DataFrame,
+    files: Mapping[str, RunFile],
+    tags: Mapping[str, str] = {},
+    *,
+    is_all: bool = False,
 ) -> list[DataFrame]:
     """The rows of `standings` whose signatures differ in model, seed and variant alone.
 
-    `files` has the first run of each recipe, by name. `attrs` of each: its `variants`; `averaged`,
-    those that are left out for their average, none with `is_all`; `label`, what differs from others
-    of the same task and judge. The task's own judge comes first.
+    `files` has the first run of each recipe, by name, `tags` those of runs. `attrs` of each: its
+    `variants`; `averaged`, those that are left out for their average, none with `is_all`; `label`,
+    what differs from others of the same task and judge. The task's own judge comes first.
     """
 
     def rest(recipe: str) -> str:
@@ -40,7 +44,7 @@ def matrices(
     groups = boards.groupby([*keys, number], sort=False)
     found = [_matrix(own.reset_index(drop=True), files, is_all=is_all) for _, own in groups]
     heads = [next(one[:1].itertuples()) for one in found]
-    labels = recipe_labels(heads, [(head.task, head.judge) for head in heads], files)
+    labels = recipe_labels(heads, [(head.task, head.judge) for head in heads], files, tags)
     for one, label in zip(found, labels, strict=True):
         one.attrs["label"] = label
 
@@ -75,16 +79,45 @@ def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> Da
 
 
 def recipe_labels(
-    rows: Sequence[Row], keys: Sequence[object], files: Mapping[str, RunFile]
+    rows: Sequence[Row],
+    keys: Sequence[object],
+    files: Mapping[str, RunFile],
+    tags: Mapping[str, str] = {},
 ) -> list[str]:
-    """What the recipe of each row differs in from those with its key, apart from models."""
+    """What the recipe of each row differs in from those with its key, apart from models.
+
+    `tags` of runs, by name, are for prompts, which differ in more than their token limits.
+    """
     bare = dict.fromkeys(("model", "kind", "version", "variant", "seed"), "")
     groups: dict[object, dict[str, str]] = {}
     plain = [str(replace(Signature.parse(one.signature), **bare)) for one in rows]
     for row, key, recipe in zip(rows, keys, plain, strict=True):
         groups.setdefault(key, {})[recipe] = data_words(files[row.run])
     labels = {key: short_labels(own) for key, own in groups.items()}
-    return [labels[key][recipe].removeprefix(", ") for key, recipe in zip(keys, plain, strict=True)]
+    made = [labels[key][recipe].removeprefix(", ") for key, recipe in zip(keys, plain, strict=True)]
+    for key in labels:
+        places = [at for at, own in enumerate(keys) if own == key]
+        for names in (_token_limits(files), tags):
+            _call_prompts(made, {at: rows[at] for at in places}, names)
+    return made
+
+
+def _call_prompts(labels: list[str], rows: Mapping[int, Row], names: Mapping[str, str]) -> None:
+    """In labels of some places write a name for each digest of prompts, if there is one of each."""
+    pairs = {(row.prompts, names.get(row.run, "")) for row in rows.values()}
+    known = dict(pairs)
+    if "" in known.values() or not len({*known.values()}) == len(pairs) == len(known) > 1:
+        return
+    for at, row in rows.items():
+        labels[at] = labels[at].replace(f"prompts {row.prompts}", known[row.prompts])
+
+
+def _token_limits(files: Mapping[str, RunFile]) -> dict[str, str]:
+    """The token limit of each run in words."""
+    limits = {
+        run: dict.fromkeys(f"{d.max_tokens}" for d in f.run.decodings) for run, f in files.items()
+    }
+    return {run: f"{', '.join(own)} tokens" for run, own in limits.items()}
 
 
 def lines_of(matrix: DataFrame) -> list[tuple[str, list[list[Row]]]]:
@@ -135,6 +168,20 @@ def ranks(row: Row) -> str | None:
     if np.isnan(row.rank_best):
         return None
     return "-".join(dict.fromkeys((f"{row.rank_best:.0f}", f"{row.rank_worst:.0f}")))
+
+
+def ranks_if_wrong(is_ranked: Series, ends: Sequence[tuple[float, float]]) -> Series | None:
+    """The ranks of those ranked were all that is missing wrong; None where nothing is."""
+    if not ends:
+        return None
+    low = pandas.Series([low for low, _ in ends], dtype=float).where(is_ranked)
+    return low.rank(method="min", ascending=False).astype("Int64")
+
+
+def levels(rows: DataFrame) -> list[float]:
+    """The chance levels of some rows, lowest and highest: of the headline, if that ranks."""
+    found = sorted(rows.loc[rows["ranked_by"] == "mean", "chance"].dropna().round(3).unique())
+    return found if len(found) < 3 else [found[0], found[-1]]
 
 
 def with_missing(row: Row) -> tuple[float, float] | None:
