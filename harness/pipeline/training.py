@@ -324,6 +324,7 @@ def evaluate(
     """
     train(workspace, options, progress)
     wanted = resolve.RunOptions(task=options.task, model=options.label, table=options.table)
+    wanted = replace(wanted, seed=options.seed)
     done = execute.run(resolve.resolve(workspace, wanted))
     task = done.file.task
     scores = {row.score.metric: row.score for row in done.scores if row.score.group == ALL}

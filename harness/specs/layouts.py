@@ -95,7 +95,7 @@ class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field
     """Counts of rows by the values of columns; the name `split` means the file.
 
     A row counts for each value of a list, and for each column of a name that has several.
-    `share_of` prints shares of a row, column or table. `totals` adds a row, a column or both, in
+    `share_of` prints shares of the rows of data in a row, column or table, each counted once. `totals` adds a row, a column or both, in
     which each row of data counts once. `always` has, for a name, the value whose rows are counted
     under each of its values, as originals are.
     """
@@ -114,8 +114,9 @@ class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field
 class LayerSpec(Spec, frozen=True, kw_only=True):
     """What coders said of a unit, as a number.
 
-    `column` has their words, `values` the number of each, `otherwise` that of others. Or `sum` adds
-    up other layers, each with a weight.
+    `column` has their words, `values` the number of each, `otherwise` that of others; where it is
+    empty the coder was not asked, and the unit does not count. Or `sum` adds up other layers, each
+    with a weight.
     """
 
     column: str = ""

@@ -58,13 +58,28 @@ def test_one_s_own_table_is_counted_by_its_columns(tmp_path: Path) -> None:
     [table] = build(layout, data(tmp_path, ROWS))
     assert values(table) == {("orig",): (2 / 3, 1 / 3), ("swap",): (0.75, 0.25)}
 
+    # The base is rows of data, each once, also where a row has several values.
+    layout = CountsLayout(
+        about="",
+        rows=("name",),
+        columns=("from",),
+        dims={"name": ("label", "kind")},
+        share_of="column",
+        totals=("column",),
+    )
+    [table] = build(layout, data(tmp_path, ROWS))
+    assert table.headings == ("news", "web", "total")
+    assert values(table)["hateful",] == (0.5, 1.0, 0.75)
+    assert values(table)["hidden",] == (0.5, 0.5, 0.5)
 
-def test_coders_agree_by_round(tmp_path: Path) -> None:
+
+def test_coders_agree_by_round_on_the_units_that_both_were_asked_about(tmp_path: Path) -> None:
     said = {"ann": "1100", "ben": "1010"}
+    words = {"1": "yes", "0": "no", " ": None}
     rows = [
-        {"unit": n, "coder": who, "round": 1 + n // 4, "said": "yes" if mark == "1" else "no"}
+        {"unit": n, "coder": who, "round": min(1 + n // 4, 2), "said": words[mark]}
         for who, marks in said.items()
-        for n, mark in enumerate(marks + "1100")
+        for n, mark in enumerate(marks + "1100" + (" 1" if who == "ann" else "  "))
     ]
     layout = CodersLayout(
         about="",
@@ -77,7 +92,8 @@ def test_coders_agree_by_round(tmp_path: Path) -> None:
     )
 
     [table] = build(layout, data(tmp_path, rows))
-    # Round 1: two of four alike, as chance gives; round 2: all alike.
+    # Round 1: two of four alike, as chance gives; round 2: all alike, but for
+    # units that one or both left blank.
     assert values(table) == {("1",): (0.0, 0.5), ("2",): (1.0, 1.0)}
 
 

@@ -54,6 +54,7 @@ def facts(dims: DataFrame, **known: object) -> DataFrame:
 
 def run_facts(scores: DataFrame) -> DataFrame:
     """A fact for each row of `board_scores`, in their order."""
+    scores = _with_shares(scores)
     names = [name for name in (*VISIBLE, "signature") if name in scores]
     dims = scores[names].astype(object)
     recipes = {text: _recipe(Signature.parse(text)) for text in scores["signature"].unique()}
@@ -69,6 +70,19 @@ def run_facts(scores: DataFrame) -> DataFrame:
         block=(scores["kind"] == CONTROL).to_numpy().astype(int),
         is_score=True,
     )
+
+
+def _with_shares(scores: DataFrame) -> DataFrame:
+    """Scores, and of counts of what was missed in groups also their shares of all missed."""
+    missed = scores[scores["metric"].astype(str).str.startswith("missed_")]
+    if missed.empty:
+        return scores
+    whole = missed[missed["group"] == ALL].drop_duplicates(["signature", "metric"])
+    keys = missed[["signature", "metric"]].astype(str)
+    found = keys.merge(whole[["signature", "metric", "value"]].astype({"metric": str}), "left")
+    share = pandas.to_numeric(missed["value"]).to_numpy() / pandas.to_numeric(found["value"])
+    added = missed.assign(metric="share_" + missed["metric"].astype(str), value=share.to_numpy())
+    return pandas.concat([scores.astype({"metric": object}), added], ignore_index=True)
 
 
 def _recipe(made: Signature) -> dict[str, str]:

@@ -95,28 +95,34 @@ def count_facts(layout: CountsLayout, files: Files) -> DataFrame:
         found = found.unstack(across, fill_value=0).stack(across)
     made = found.rename("value").reset_index().assign(n=np.nan)
     if layout.share_of:
-        made = _shares(made, layout)
+        made = _shares(made, frame, layout)
     is_total = (made[[*layout.rows]] == TOTAL).any(axis=1).astype(int)
     return facts(made[names], value=made["value"], n=made["n"], block=is_total)
 
 
-def _shares(made: DataFrame, layout: CountsLayout) -> DataFrame:
-    """Counts as shares of their row, column or table."""
+def _shares(made: DataFrame, frame: DataFrame, layout: CountsLayout) -> DataFrame:
+    """Counts as shares of the rows of data in their row, column or table, each counted once."""
     over = [*{"row": layout.rows, "column": layout.columns}.get(layout.share_of or "", ())]
-    plain = made[~(made[[n for n in layout.axes if n not in over]] == TOTAL).any(axis=1)]
-    whole = plain["value"].sum()
+    parts = []
+    for summed in ({*layout.axes} - {*over}, {*layout.axes}):
+        own = frame.assign(**{n: frame[n].map(lambda v: (TOTAL,) if v else v) for n in summed})
+        for name in layout.axes:
+            own = own.explode(name).dropna(subset=name)
+        parts.append(own.groupby(over or [*layout.axes], sort=False).size().rename("n"))
+    whole = pandas.concat(parts)
+    whole = whole[~whole.index.duplicated()].reset_index()
     if over:
-        whole = made[over].merge(plain.groupby(over)["value"].sum().reset_index())["value"]
-    made = made.assign(n=whole)
-    made = made[made["n"] > 0].reset_index(drop=True)
+        made = made.drop(columns="n").merge(whole, on=over)
+    else:
+        made = made.assign(n=whole["n"].max())
     return made.assign(value=made["value"] / made["n"])
 
 
 def coder_facts(layout: CodersLayout, files: Files) -> DataFrame:
     """How far coders agree on each layer, by the further names of the layout."""
     asked = [name for name in (*layout.axes, *layout.where) if name not in ("layer", "statistic")]
-    words = [layer.column for layer in layout.layers.values() if layer.column]
-    columns = [layout.unit, layout.coder, *words, *_columns(layout, asked)]
+    spoken = [layer.column for layer in layout.layers.values() if layer.column]
+    columns = [layout.unit, layout.coder, *spoken, *_columns(layout, asked)]
     rows = _rows(layout, files, columns)
     keys, dims, found = _further(rows, layout, "layer", "statistic"), [], []
     for key, own in rows.groupby([keys[name] for name in keys], sort=False):
@@ -128,7 +134,8 @@ def coder_facts(layout: CodersLayout, files: Files) -> DataFrame:
                 parts = (weight * tables[one] for one, weight in spec.sum.items())
                 tables[name] = sum(parts, np.zeros(()))
             else:
-                said = own[spec.column].map(str).map(spec.values).fillna(spec.otherwise)
+                words = own[spec.column].map(lambda cell: "" if pandas.isna(cell) else str(cell))
+                said = words.map(spec.values).fillna(spec.otherwise).where(words != "")
                 by = [own[layout.unit].map(str), own[layout.coder].map(str)]
                 tables[name] = said.astype(float).groupby(by).last().unstack().to_numpy()
             for statistic, one in _agreements(tables[name]).items():
