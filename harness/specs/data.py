@@ -169,8 +169,10 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
     `sentence` has the columns of the sentence, `counterpart` those of the text that says the same
     outright; texts of several columns are joined by a blank. `job` is the build job that writes a
     counterpart where there is none, and `fields` names further columns that it shows. Rows with
-    other values than those of `where` in its columns are left out. `cluster` names what rows of
-    one original share. `tried` says what the map was tried on.
+    other values than those of `where` in its columns, or with lower numbers than those of
+    `at_least`, are left out. `cluster` names what rows of one original share. `lettered` is the
+    column with the letter of the option, such as (A), that is taken out of the sentence's column.
+    `tried` says what the map was tried on.
     """
 
     about: str
@@ -180,6 +182,8 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
     counterpart: tuple[str, ...] = ()
     fields: dict[str, str] = field(default_factory=dict)
     where: dict[str, Columns] = field(default_factory=dict)
+    at_least: dict[str, float] = field(default_factory=dict)
+    lettered: str | None = None
     cluster: str | None = None
     job: str = ""
     quotes: Literal["standard", "none"] = "standard"
@@ -193,8 +197,8 @@ class PairMapSpec(Spec, frozen=True, kw_only=True):
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that the map names, each once."""
-        cluster = (self.cluster,) if self.cluster else ()
-        named = (*self.sentence, *self.counterpart, *self.fields.values(), *self.where, *cluster)
+        more = (*self.where, *self.at_least, *filter(None, (self.lettered, self.cluster)))
+        named = (*self.sentence, *self.counterpart, *self.fields.values(), *more)
         return tuple(dict.fromkeys(named))
 
 

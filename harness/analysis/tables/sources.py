@@ -111,10 +111,8 @@ def _shares(made: DataFrame, frame: DataFrame, layout: CountsLayout) -> DataFram
         parts.append(own.groupby(over or [*layout.axes], sort=False).size().rename("n"))
     whole = pandas.concat(parts)
     whole = whole[~whole.index.duplicated()].reset_index()
-    if over:
-        made = made.drop(columns="n").merge(whole, on=over)
-    else:
-        made = made.assign(n=whole["n"].max())
+    base = whole if over else whole[["n"]].max().to_frame().T
+    made = made.drop(columns="n").merge(base, **({"on": over} if over else {"how": "cross"}))
     return made.assign(value=made["value"] / made["n"])
 
 

@@ -1,5 +1,6 @@
 """Tables of public data sets to sentences that imply something, by a map of pairs."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from harness.storage.tables import TableRow, read_columns, read_file
 from harness.text.cleanup import is_blank
 from harness.text.dedup import fingerprint, normal
 
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 SENTENCE, EXPLICIT = "sentence", "explicit"
 
 
@@ -38,7 +40,10 @@ def collect(files: Sequence[Path], spec: PairMapSpec, source: str) -> Collected:
     found: dict[str, Sample] = {}
     lost: Counter[str] = Counter()
     for row in rows:
-        said = _joined(row, spec.sentence), _joined(row, spec.counterpart)
+        sentence = _joined(row, spec.sentence)
+        if spec.lettered is not None:
+            sentence = _option(sentence, cell_text(row.cells[spec.lettered]))
+        said = sentence, _joined(row, spec.counterpart)
         key = normal(said[0])
         if reason := _why_not(row, spec, said) or ("a repeated sentence" if key in found else ""):
             lost[reason] += 1
@@ -55,7 +60,17 @@ def _why_not(row: TableRow, spec: PairMapSpec, said: tuple[str, str]) -> str:
     for column, values in spec.where.items():
         if not any(is_same(cell_text(row.cells[column]), value) for value in values):
             return "other values than those of `where`"
+    for column, least in spec.at_least.items():
+        known = _NUMBER.fullmatch(cell_text(row.cells[column]).strip())
+        if known is None or float(known[0]) < least:
+            return "lower numbers than those of `at_least`"
     return "" if said[0] and (said[1] or not spec.counterpart) else "no text"
+
+
+def _option(text: str, letter: str) -> str:
+    """The option of a letter in a text such as "Which? (A) One. (B) Two."; "" without it."""
+    parts = re.split(r"\(([A-Z])\)", text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True)).get(letter.strip(" ()"), "").strip()
 
 
 def _joined(row: TableRow, columns: Sequence[str]) -> str:
