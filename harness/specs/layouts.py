@@ -95,9 +95,9 @@ class CountsLayout(FilesLayout, frozen=True, kw_only=True, tag="data", tag_field
     """Counts of rows by the values of columns; the name `split` means the file.
 
     A row counts for each value of a list, and for each column of a name that has several.
-    `share_of` prints shares of the rows of data in a row, column or table, each counted once. `totals` adds a row, a column or both, in
-    which each row of data counts once. `always` has, for a name, the value whose rows are counted
-    under each of its values, as originals are.
+    `share_of` prints shares of the rows of data in a row, column or table, each counted once.
+    `totals` adds a row, a column or both, in which each row of data counts once. `always` has, for
+    a name, the value whose rows are counted under each of its values, as originals are.
     """
 
     share_of: Literal["row", "column", "table"] | None = None
