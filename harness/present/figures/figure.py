@@ -17,7 +17,7 @@ from harness.lazy import Axes, DataFrame, pandas
 from harness.models.extras import require
 from harness.present.figures import marks
 from harness.present.figures.marks import LOOKS, SMALL, TEXT, TITLE, Look, fitted, width_cm
-from harness.storage.cells import csv_text
+from harness.storage.frames import frame_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
@@ -101,26 +101,21 @@ def together(parts: Iterable[DataFrame]) -> DataFrame:
 
 def data_csv(figure: Figure) -> str:
     """All values of a figure as CSV, also those that are not drawn, with the reason in `note`."""
-    parts = []
-    for panel in figure.panels:
-        few = {True: f"not drawn: fewer than {FEWEST} texts", False: ""}
-        notes = (panel.rows.n < FEWEST).map(few).astype("object")
-        parts.append((panel, panel.rows.assign(note=notes)))
+    few = {True: f"not drawn: fewer than {FEWEST} texts", False: ""}
+    parts = [(one, one.rows.assign(note=(one.rows.n < FEWEST).map(few))) for one in figure.panels]
     for panel, bins in ((one, one.bins) for one in figure.panels):
         if bins is not None:
             rows = values("texts", bins.x, nan, "", to=bins.to, n=bins.n)
             parts.append((panel, rows.assign(note="texts from x to `to`")))
-    lines: list[Sequence[object]] = []
-    for panel, rows in parts:
-        x_name, y_name = (
-            [_name(names, place) for place in rows[axis]]
-            for axis, names in (("x", panel.x_names), ("y", panel.y_names))
+    named = [
+        rows.assign(
+            panel=panel.title,
+            x_name=[_name(panel.x_names, place) for place in rows.x],
+            y_name=[_name(panel.y_names, place) for place in rows.y],
         )
-        named = rows.assign(panel=panel.title, x_name=x_name, y_name=y_name)[[*COLUMNS]]
-        named["n"] = named["n"].astype("Int64")
-        cells = named.astype("object")
-        lines += cells.where(cells.notna(), None).to_numpy().tolist()
-    return csv_text(COLUMNS, lines)
+        for panel, rows in parts
+    ]
+    return frame_csv(together(named).reindex(columns=[*COLUMNS]).astype({"n": "Int64"}))
 
 
 def _name(names: Sequence[str], place: float) -> str:

@@ -235,12 +235,10 @@ def counts_below(axes: Axes, bins: DataFrame) -> Axes:
     return below
 
 
-def reference(
-    axes: Axes, rows: DataFrame, value: float, name: str = "chance", *, axis: str = "y"
-) -> None:
-    """A dashed line at a value, which the legend names."""
+def reference(axes: Axes, rows: DataFrame, value: float, *, axis: str) -> None:
+    """A dashed line at this value of an axis, x or y, which the legend names chance."""
     draw = axes.axvline if axis == "x" else axes.axhline
-    draw(value, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.8, label=name)
+    draw(value, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0.8, label="chance")
 
 
 def diagonal(axes: Axes, rows: DataFrame) -> None:
