@@ -381,16 +381,13 @@ def rater_agreement(panel: Panel) -> Figure:
     """A matrix of people and judges: how far any two order the same answers alike."""
     raters = {name: panel.ratings[:, :, at].ravel() for at, name in enumerate(panel.raters)}
     raters |= {who(judge): judge.values.ravel() for judge in panel.judges}
-    return _matrices(raters, f"Agreement of people and judges: {panel.task}, {panel.variant}")
-
-
-def _matrices(raters: Mapping[str, Floats], title: str) -> Figure:
     if len(raters) < 2:
         raise StoreError(f"nothing to draw: {len(raters)} raters or judges, and a matrix needs two")
     panels = []
     for name, how in ((RHO, spearman), ("Pearson's r", pearson), (TAU, kendall)):
         cells = {pair: how(*(raters[one] for one in pair)) for pair in combinations(raters, 2)}
         panels.append(_matrix(name, list(raters), cells))
+    title = f"Agreement of people and judges: {panel.task}, {panel.variant}"
     note = f"a dash: fewer than {FEWEST} shared, or all alike"
     return Figure(title, tuple(panels), (note,))
 
