@@ -146,6 +146,9 @@ def _in_blocks(answers: DataFrame, files: Sequence[RunFile], query: ItemQuery) -
     names = dict(zip((file.digest[:16] for file in files), _run_labels(files), strict=True))
     run = answers["run"].astype(object).map(names)
     if len(files) == 1 and query.where == "flip":
+        if answers["variant"].nunique() < 2:
+            fact = "--where flip: compares runs or variants, and there is one of each"
+            raise SpecError(f"{fact}; name two runs, or a run of several variants")
         title, label = answers["decoding"], answers["variant"]
     elif len(files) == 1 or set.intersection(*map(set, way.groupby(run).unique())):
         title, label = way, run

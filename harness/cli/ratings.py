@@ -23,7 +23,7 @@ from harness.cli.options import (
     output,
 )
 from harness.data.annotation import read_labels, read_stresses
-from harness.data.ratings import checked, ratings_text, read_key, read_rated, read_ratings
+from harness.data.ratings import filled_in, ratings_text, read_key, read_rated, read_ratings
 from harness.data.readers.samples_jsonl import read as read_samples
 from harness.errors import DataError, SpecError
 from harness.implicitness.pairs import read_items, read_pairs
@@ -302,7 +302,7 @@ def import_ratings(
     columns = {left: right or left for left, _, right in names}
     known = read_key(key) if key else None
     found = [read_rated(file, known, task=task, raters=columns) for file in files]
-    ratings = checked(pandas.concat(found))
+    ratings = filled_in(pandas.concat(found), files)
     write_named(out, ratings_text(ratings).encode())
     say(f"wrote {len(ratings)} ratings to {out}, {ratings.value.isna().sum()} of them blank")
     counts = ratings.rater.value_counts().sort_index()

@@ -5,7 +5,7 @@ value is a missing rating, never zero.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
 
@@ -78,6 +78,13 @@ def read_key(path: Path) -> DataFrame:
     found = read_spreadsheet(path, [name for name in KEY_COLUMNS if name != RUN])
     rows = [{RUN: "", **plain_cells(row)} for row in found]
     return pandas.DataFrame(rows, columns=list(KEY_COLUMNS))
+
+
+def filled_in(ratings: DataFrame, files: Iterable[Path]) -> DataFrame:
+    """The ratings as `checked` has them; DataError where none has a value."""
+    if (found := checked(ratings)).value.isna().all():
+        raise DataError(f"{', '.join(map(str, files))}: no rating is filled in; nothing written")
+    return found
 
 
 def checked(ratings: DataFrame) -> DataFrame:

@@ -58,6 +58,9 @@ def test_an_item_that_flips_between_runs_stands_once_with_both(judged: Toy, caps
     assert said.count("number 0.") == 1
     lines = [line.strip() for line in said.splitlines()]
     assert lines.index("literal         never 0") < lines.index("oracle          yes 0")
+    alone = ["items", str(judged.runs()[0]), "--where", "flip", "--results", str(judged.results)]
+    assert main(alone) == 2
+    assert "name two runs, or a run of several variants" in capsys.readouterr().err
     assert "12 of 12 items" in said
 
 

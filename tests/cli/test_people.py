@@ -61,6 +61,8 @@ def rated_sheet(ran: Toy) -> Toy:
 
 def test_a_sheet_goes_out_is_rated_and_comes_to_agreement(ran: Toy) -> None:
     codes = [export(ran, "sheet.csv")]
+    assert bring(ran, "sheet.csv") == 2  # nobody has filled it in
+    assert not (ran.folder / "r.csv").exists()
     rate(ran, "sheet.csv")
     codes += [bring(ran, "sheet.csv"), agree(ran)]
 
