@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 
@@ -218,7 +218,7 @@ def _prove(workspace: Workspace, folder: RunFolder) -> Proof:
         run = StoredRun.read(folder)
         file, records = _derived(workspace, run, unproven)
         calls = len(_call_keys(run.rows))
-        if not folder.path.as_posix().endswith(_place(file)):
+        if not folder.path.as_posix().endswith(f"/{_place(file)}"):
             found.append(f"{RUN}: is of run {_place(file)}")
         found += _compared(folder, file, records)
         if len(found) > MOST_SHOWN:
@@ -269,7 +269,8 @@ def _derived(
             made = replace(entry, recipe=setup.judge.recipe)
         except (HarnessError, ImportError, OSError) as error:
             unproven.append(f"judge {entry.name}: {error}")
-            stored = {n: row.verdicts[entry.name] for n, row in enumerate(run.rows)}
+            rows = ((n, row.verdicts.get(entry.name)) for n, row in enumerate(run.rows))
+            stored = {n: verdict for n, verdict in rows if verdict is not None}
             records, made = with_verdicts(records, entry.name, stored), entry
         file = replace(file, judges=joined(file.judges, made))
     return file, records
@@ -285,7 +286,10 @@ def _in_order(records: Sequence[SampleRecord]) -> tuple[Sample, ...]:
         for first, second in pairwise(line):
             before.add(second, first)
     by_id = {sample.id: sample for sample in SamplesOf(records)}
-    return tuple(by_id[name] for name in before.static_order())
+    try:
+        return tuple(by_id[name] for name in before.static_order())
+    except CycleError:
+        raise StoreError("its samples are in another order in each variant") from None
 
 
 def _compared(folder: RunFolder, file: RunFile, records: Sequence[SampleRecord]) -> Iterator[str]:

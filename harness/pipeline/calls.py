@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from harness.lazy import ArrowTable, DataFrame, Series, compute, pandas
 from harness.parts import NO_REPLY, Usage
 from harness.pipeline.verdict_frame import Files
-from harness.storage.read_tables import arrow_table, opened, step_usages
+from harness.storage.read_tables import arrow_table, opened, step_usages, trusted
 from harness.storage.runs import Cost, Costs, JudgeEntry, RunFile
 
 UNPAID = frozenset({"scripted", "transformers", "vllm", "sklearn", "classifier"})
@@ -37,7 +37,8 @@ _KINDS: dict[str, Any] = {
 
 def call_frame(files: Files) -> DataFrame:
     """The calls of a run, those of answers first, in the order of the plan."""
-    return pandas.concat([*_answer_calls(files), _judge_calls(files)], ignore_index=True)
+    with trusted(files["answers"]):
+        return pandas.concat([*_answer_calls(files), _judge_calls(files)], ignore_index=True)
 
 
 def _answer_calls(files: Files) -> Iterator[DataFrame]:

@@ -60,7 +60,7 @@ def _earlier_texts(calls: Sequence[Call], task: TaskSpec, variant: str) -> dict[
 
 def _postprocessor(task: TaskSpec, variant: str, step: str) -> Callable[[str], str]:
     """What cuts the answers of a step: its own way, else the task's."""
-    own = {spec.name: spec.postprocess for spec in task.variants[variant].steps}[step]
+    own = {spec.name: spec.postprocess for spec in task.variants[variant].steps}.get(step)
     return POSTPROCESSORS[own or task.postprocess]
 
 

@@ -19,6 +19,9 @@ from harness.storage.cells import decode_json
 READ: Final = ContextVar[frozenset[Path]]("READ", default=frozenset())
 """The files that the words of a command name, apart from those that it writes."""
 
+LONGEST_PART = 200
+"""How many bytes a part of a path may have; most file systems take 255."""
+
 
 def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Replace a file at once, by bytes or blocks of them; StoreError where it cannot be."""
@@ -92,6 +95,12 @@ def inside(folder: Path, name: str) -> Path:
     if not (folder / name).is_file() or folder.resolve() not in (folder / name).resolve().parents:
         raise FileNotFoundError(f"{name!r} is no file in it")
     return folder / name
+
+
+def is_part(name: str) -> bool:
+    """Whether a name can be one part of a path: no separators, no controls, not too long."""
+    is_plain = name.isprintable() and not {"/", "\\"} & {*name} and name not in ("", ".", "..")
+    return is_plain and len(name.encode("utf-8", "replace")) <= LONGEST_PART
 
 
 def write_new(path: Path, data: bytes) -> None:

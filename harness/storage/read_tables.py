@@ -1,6 +1,6 @@
 """The tables of a run, read: as arrow tables, as records, one answer after the other."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -14,7 +14,15 @@ from harness.errors import StoreError
 from harness.lazy import Mask, Places, compute, numpy, pyarrow
 from harness.parts import ChoiceScore, Reason, Usage
 from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
-from harness.storage.schema import FIELD, REFERENCE, STORED
+from harness.storage.schema import (
+    FIELD,
+    FILLED,
+    REFERENCE,
+    STORED,
+    arrow_type,
+    categories,
+    extra_kind,
+)
 
 _NO_RARE = RareFacts()
 _VERDICT = (
@@ -62,6 +70,37 @@ def column_names(path: Path | IO[bytes]) -> list[str]:
     with opened(path) as file:
         names: list[str] = file.schema_arrow.names
         return names
+
+
+def check_table(path: Path, known: Mapping[str, Collection[str]]) -> None:
+    """Raise StoreError, which names the column, for a table that is not as its schema says.
+
+    `known` has what may be in some of the columns.
+    """
+    table = path.stem
+    with opened(path) as file:
+        columns = {one.name: one.type for one in file.schema_arrow}
+        kinds = {n: extra_kind(table, n) for n in columns} | {**STORED[table]}
+        for name, kind in kinds.items():
+            found = columns.get(name, "missing")
+            if found != arrow_type(kind):
+                raise _damaged(path, f"column {name!r} is {found}, not {arrow_type(kind)}")
+    rows = arrow_table(path, sorted({*FILLED[table], *known}), categories(table))
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if column.null_count and name in FILLED[table]:
+            raise _damaged(path, f"column {name!r} has empty cells")
+        there: set[str | None] = {*column.unique().to_pylist()} if name in known else set()
+        if odd := there - {*known.get(name, ()), None}:
+            raise _damaged(path, f"column {name!r} has {odd.pop()!r:.60}")
+
+
+@contextmanager
+def trusted(path: Path | IO[bytes]) -> Iterator[None]:
+    """Make a StoreError of what a cell of a table cannot be made into."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise _damaged(path, error) from error
 
 
 def _row_groups(
@@ -131,13 +170,14 @@ def read_records(
     """
     samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
     known, judged = _placed(samples, places[is_wanted]), _by_row(verdicts, is_wanted, is_brief)
-    for values in _row_groups(answers, is_wanted, is_brief=is_brief):
-        columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
-        for steps, name, *rest in zip(_steps(values), *columns, strict=True):
-            if (sample := next(known)).id != name:
-                raise _damaged(answers, f"sample {name}")
-            variant, decoding, answer, served = rest
-            yield SampleRecord(sample, variant, decoding, steps, answer, served, next(judged))
+    with trusted(folder):
+        for values in _row_groups(answers, is_wanted, is_brief=is_brief):
+            columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
+            for steps, name, *rest in zip(_steps(values), *columns, strict=True):
+                if (sample := next(known)).id != name:
+                    raise _damaged(answers, f"sample {name}")
+                variant, decoding, answer, served = rest
+                yield SampleRecord(sample, variant, decoding, steps, answer, served, next(judged))
 
 
 def _steps(values: Values) -> Iterator[tuple[StepRecord, ...]]:

@@ -11,6 +11,7 @@ from hashlib import file_digest, sha256
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from re import fullmatch
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +24,7 @@ from harness.specs.tasks import TaskSpec
 from harness.storage import files
 from harness.storage.cells import csv_text, finite, formula_text, long_cells
 from harness.storage.files import refused, write_whole
-from harness.storage.read_tables import places_of, read_records
+from harness.storage.read_tables import check_table, places_of, read_records
 from harness.storage.run_tables import RunTables, SampleRecord
 from harness.storage.schema import STORED
 from harness.storage.signature import Signature, clean_signature
@@ -159,6 +160,25 @@ class RunFile:
     packages: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def fault(self) -> str | None:
+        """The key that cannot be as it is, and why; None where nothing is amiss.
+
+        Somebody else may have written it: its names become paths, and its variants keys.
+        """
+        run = self.run
+        if not fullmatch("[0-9a-f]{64}", self.digest):
+            return "`digest` is no sha256"
+        for key in ("variants", "decodings"):
+            if not getattr(run, key):
+                return f"`run.{key}` is empty"
+        if unknown := {*run.variants} - (self.task.variants.keys() & self.variants.keys()):
+            return f"`run.variants` has {min(unknown)!r:.60}, which `task` has not"
+        asked = {f"judges {one.name}": one.asks for one in self.judges if one.asks is not None}
+        names = {"run.task": run.task, "model.name": self.model.name, "model.kind": self.model.kind}
+        unfit = (key for key, name in (names | asked).items() if not files.is_part(name))
+        return next((f"`{key}` is no name of a file" for key in unfit), None)
+
 
 COLUMNS = (
     *("task", "model", "variant", "decoding", "group", "judge", "metric"),
@@ -278,6 +298,8 @@ class RunFolder:
         data = files.read_bytes(path := self.path / RUN)
         file = files.decoded(data, RunFile, where=str(path))
         self.check_sum(RUN, sha256(data).hexdigest())
+        if fault := file.fault:
+            raise refused(f"{path}: damaged ({fault})")
         return file
 
     @property
@@ -330,6 +352,14 @@ class RunFolder:
             if not (self.path / SUMS).exists():
                 fact = f"no {SUMS} in its folder: it may have been changed"
             raise refused(f"{self.path / name}: {fact}")
+        if name.endswith(".parquet"):
+            self.check_table(self.path / name)
+
+    def check_table(self, path: Path) -> None:
+        """Raise StoreError unless a table is as its schema says: others may have written it."""
+        file = self.read()
+        known = {"variant": file.run.variants, "reason": [*Reason]}
+        check_table(path, {name: what for name, what in known.items() if name in STORED[path.stem]})
 
     def _sums(self) -> dict[str, str]:
         """The sha256 of each file as it was written; none is right where the list is damaged."""
@@ -405,6 +435,8 @@ class StoredRows(Iterable[SampleRecord]):
         planned = folder.read().planned
         if is_checked:
             folder.tables()
+        for name in () if is_checked else STORED:
+            folder.check_table(folder.path / f"{name}.parquet")
         self._folder, self._with_prompts = folder, with_prompts
         self.places = places_of(folder.path / SAMPLES, folder.path / ANSWERS)
         """For each answer the place of its sample in the table of samples."""

@@ -30,6 +30,12 @@ STORED: Final[Mapping[str, Mapping[str, Kind]]] = {
     },
 }
 """Each further column of verdicts is a number that a judge gives: a detail."""
+FILLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "samples": ("sample", "cluster", "group"),
+    "answers": ("sample", "variant", "decoding", "step", "key"),
+    "verdicts": ("row", "sample", "cluster", "group", "variant", "decoding", "judge"),
+}
+"""The columns in which no cell may be empty."""
 
 
 def extra_kind(table: str, name: str) -> Kind:

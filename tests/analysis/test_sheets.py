@@ -199,9 +199,15 @@ def test_without_a_choice_one_variant_and_one_temperature_are_rated(tmp_path: Pa
     other = [replace(row, variant="cot0", answer=f"thought {row.answer}") for row in rows[1:]]
     file = folder.read()
     run = replace(file.run, variants=("cot0", "base"))
-    task = structs.replace(file.task, default_variants=("base", "cot0"))
+    task = structs.replace(
+        file.task,
+        default_variants=("base", "cot0"),
+        variants={"cot0": file.task.variants["base"], **file.task.variants},
+    )
     every_row = [*rows, *hot, *other]
-    folder.write(replace(file, run=run, task=task, planned=len(every_row)), every_row)
+    words = {"cot0": "", **file.variants}
+    file = replace(file, run=run, task=task, variants=words, planned=len(every_row))
+    folder.write(file, every_row)
 
     sheet = answers_sheet([folder], None)
     every = answers_sheet([folder], None, variants=["all"], decodings=["all"])

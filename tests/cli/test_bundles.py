@@ -211,7 +211,7 @@ def in_table(table: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 def other_place(files: dict[str, bytes]) -> None:
     for name in [name for name in files if name.startswith("results/runs/toy/")]:
-        files[name.replace("/oracle/", "/another/")] = files.pop(name)
+        files[name.replace("/toy/", "/atoy/")] = files.pop(name)
 
 
 def no_scores(files: dict[str, bytes]) -> None:

@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from support import stored_tables
-from support.each import rest_slow
+from support.each import each, rest_slow
 from support.stub_server import StubServer
 from support.toy import FILES, Lines, Toy
 
@@ -255,3 +256,49 @@ def test_a_text_in_place_of_ratings_is_told_shortly(toy: Toy, judged: Path, caps
     told = capsys.readouterr().err
     assert "no column 'task', 'sample_id', 'model', 'rater', 'value', 'scale'; name another" in told
     assert "# Pragmatics" not in told
+
+
+def column(table: str, name: str, cell: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / f"{table}.parquet"
+        rows = pq.read_table(path)
+        made = rows.set_column(rows.column_names.index(name), name, [[cell] * len(rows)])
+        pq.write_table(made, path)
+
+    return change
+
+
+def key(old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        found = (path := folder / "run.json").read_text("utf-8")
+        path.write_text(found.replace(old, new), "utf-8")
+
+    return change
+
+
+@each(
+    ("change", "fact"),
+    [
+        (key('"name": "oracle"', '"name": "../../../.."'), "`model.name` is no name of a file"),
+        (key('"kind": "scripted"', '"kind": "a\\u0000"'), "`model.kind` is no name of a file"),
+        (key('"task": "toy"', f'"task": "{"t" * 999}"'), "`run.task` is no name"),
+        (key('"asks": null', '"asks": "/tmp"'), "`judges far` is no name of a file"),
+        (key('"digest": "', '"digest": "../'), "`digest` is no sha256"),
+        (column("answers", "variant", 1), "column 'variant' is int64, not string"),
+        (column("answers", "variant", "\0"), "column 'variant' has '\\x00'"),
+        (column("answers", "earlier", "[1]"), "damaged (Expected `object`"),
+        (column("verdicts", "reason", "tired"), "column 'reason' has 'tired'"),
+    ],
+)
+def test_what_others_wrote_is_checked_where_it_is_read(
+    toy: Toy, judged: Path, capsys: Lines, change: Callable[[Path], None], fact: str
+) -> None:
+    before = {path: path.read_bytes() for path in judged.iterdir()}
+    change(judged)
+    stored_tables.renew_sums(judged)
+
+    code, told = toy.main("read", str(judged)), capsys.readouterr().err
+
+    for path, data in before.items():
+        path.write_bytes(data)
+    assert (code, fact in told) == (2, True), told

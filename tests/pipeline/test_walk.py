@@ -370,7 +370,7 @@ def write(folder: Path, records: Sequence[SampleRecord]) -> object:
     """The digests of the tables after these records are judged and written."""
     found = ask(cases(records), Asker(), Talker(lambda _: "good").desk(folder / "judge"))
     rows = with_verdicts(records, "asker", dict(enumerate(found)))
-    RunFolder(folder / "run").write(run_file(len(rows)), rows)
+    RunFolder(folder / "run").write(run_file(len(rows), *BOTH), rows)
     return RunFolder(folder / "run").read().tables
 
 

@@ -131,14 +131,16 @@ def rows(values: Sequence[float | Reason], **changes: object) -> list[SampleReco
     return [row(v, f"s{n}", **changes) for n, v in enumerate(verdicts)]  # type: ignore[arg-type]
 
 
-def run_file(planned: int = 1, **changes: object) -> RunFile:
-    """A run of `base` by a small model, read by one judge."""
-    variants = {"base": "9f31c2ab" + "0" * 56, "cot3": "77ab01ce" + "0" * 56}
+def run_file(planned: int = 1, *names: str, **changes: object) -> RunFile:
+    """A run of two variants, `base` and `cot3`, by a small model, read by one judge."""
+    steps = task().variants.values()
+    made_of = dict(zip(names or ("base", "cot3"), steps, strict=True))
+    variants = dict(zip(made_of, ("9f31c2ab" + "0" * 56, "77ab01ce" + "0" * 56), strict=True))
     run = Run("toy", tuple(variants), "m@1", (Decoding(0.3), Decoding(0.5)), 0, None, "w", "d1f3")
     made = RunFile(
         digest=run.digest,
         run=run,
-        task=task(),
+        task=task(variants=task().variants | made_of),
         model=ModelEntry("small", "scripted", "m@1", "a1b2c3d"),
         data=DataEntry("toy", "released", "d1f3", {"toy.csv": "00"}),
         variants=variants,
@@ -148,7 +150,9 @@ def run_file(planned: int = 1, **changes: object) -> RunFile:
         version="0.1.0",
         judges=(JUDGE,),
     )
-    return replace(made, **changes)  # type: ignore[arg-type]  # checked where it is built
+    made = replace(made, **changes)  # type: ignore[arg-type]  # checked where it is built
+    known = tuple(name for name in made.run.variants if name in made.task.variants)
+    return replace(made, run=replace(made.run, variants=known or made.run.variants))
 
 
 AnyModel = TypeVar("AnyModel", bound=Model)

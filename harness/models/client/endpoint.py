@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from harness.errors import ModelError
 from harness.specs.models import HostedSpec, ModerationSpec, is_usual_variable
@@ -129,10 +129,16 @@ class Endpoint:
 
     def quote(self, text: str) -> str:
         """A server's words as messages may show them: one short line without the key."""
-        for secret, mask in self._secrets.items():
-            text = text.replace(secret, mask)
+        text = self.masked(text)
         line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         return line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE]}..."
+
+    def masked(self, text: str) -> str:
+        """A text of a server without the key, also where an address spells it with %."""
+        for secret, mask in self._secrets.items():
+            for own in (secret, quote(secret, safe=""), quote_plus(secret)):
+                text = text.replace(own, mask)
+        return text
 
     def read(self, content: bytes) -> Any:  # noqa: ANN401 - any JSON
         """The JSON of a reply with the key masked in all of its texts; ValueError if it is none.

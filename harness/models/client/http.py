@@ -99,7 +99,8 @@ class Connection:
         """The body, up to the limit and never beyond it."""
         address = self._server.address
         if 300 <= reply.status < 400:
-            target = shown_address(reply.headers.get("location", "")) or "no address"
+            location = shown_address(self._server.masked(reply.headers.get("location", "")))
+            target = location or "no address"
             raise ModelError(
                 f"{address} answered {reply.status} and sends calls on to {target}: nothing is "
                 f"sent there; {self._server.remedy} to the address that is meant, if you trust it"
