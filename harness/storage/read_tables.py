@@ -168,16 +168,22 @@ def read_records(
     `places` has the place of each answer's sample in the table of samples, which is read once for
     each variant and decoding.
     """
+    with trusted(folder):
+        yield from _read_records(folder, places, is_wanted, is_brief)
+
+
+def _read_records(
+    folder: Path, places: Places, is_wanted: Mask, is_brief: bool
+) -> Iterator[SampleRecord]:
     samples, answers, verdicts = (folder / f"{name}.parquet" for name in STORED)
     known, judged = _placed(samples, places[is_wanted]), _by_row(verdicts, is_wanted, is_brief)
-    with trusted(folder):
-        for values in _row_groups(answers, is_wanted, is_brief=is_brief):
-            columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
-            for steps, name, *rest in zip(_steps(values), *columns, strict=True):
-                if (sample := next(known)).id != name:
-                    raise _damaged(answers, f"sample {name}")
-                variant, decoding, answer, served = rest
-                yield SampleRecord(sample, variant, decoding, steps, answer, served, next(judged))
+    for values in _row_groups(answers, is_wanted, is_brief=is_brief):
+        columns = (values[n] for n in ("sample", "variant", "decoding", "answer", "served"))
+        for steps, name, *rest in zip(_steps(values), *columns, strict=True):
+            if (sample := next(known)).id != name:
+                raise _damaged(answers, f"sample {name}")
+            variant, decoding, answer, served = rest
+            yield SampleRecord(sample, variant, decoding, steps, answer, served, next(judged))
 
 
 def _steps(values: Values) -> Iterator[tuple[StepRecord, ...]]:
