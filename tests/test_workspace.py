@@ -53,12 +53,19 @@ def test_a_source_that_can_be_fetched_is_named_in_the_warning(
     assert "`harness data fetch intent_resolution`" in caplog.text
 
 
-def test_a_data_folder_is_read_without_warning(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_data_folder_is_read_without_warning_its_overlay_in_corrected_mode_alone(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
     space = data_folder(toy, "\n".join(lines(3)))
     samples, entry = space.samples(space.registry.load("tasks", "toy").data)
 
     assert (len(samples), entry.mode, caplog.text) == (3, "released", "")
     assert list(entry.files) == ["toy.jsonl"]
+
+    spec = structs.replace(space.registry.load("tasks", "toy").data, overlay="overlays/none.yaml")
+    with pytest.raises(SpecError, match=r"tasks/overlays/none\.yaml is in none of"):
+        space.samples(spec)
+    assert replace(space, data_mode="released").samples(spec)[1].mode == "released"
 
 
 @pytest.mark.parametrize("name", ["toy.jsonl", "part/toy.jsonl"])
@@ -146,15 +153,6 @@ def test_a_data_folder_without_a_source_is_refused_with_a_remedy(toy: Toy, tmp_p
     space = replace(toy.space(), data=tmp_path)
     with pytest.raises(DataError, match="no folder 'toys' in it; name a folder that has one"):
         space.samples(space.registry.load("tasks", "toy").data)
-
-
-def test_an_overlay_is_looked_for_in_corrected_mode_alone(toy: Toy) -> None:
-    space = data_folder(toy, "\n".join(lines(3)))
-    spec = structs.replace(space.registry.load("tasks", "toy").data, overlay="overlays/none.yaml")
-
-    with pytest.raises(SpecError, match=r"tasks/overlays/none\.yaml is in none of"):
-        space.samples(spec)
-    assert replace(space, data_mode="released").samples(spec)[1].mode == "released"
 
 
 def test_the_desk_of_a_model_keeps_its_calls_below_its_name(toy: Toy) -> None:

@@ -117,7 +117,7 @@ def test_rounds_have_kappa_and_alpha_of_two_annotators(tmp_path: Path) -> None:
         ishate.rounds(tmp_path)
 
 
-def test_originals_and_augmented_rows_are_counted(tmp_path: Path) -> None:
+def test_originals_and_augmented_rows_are_counted_by_split_and_over_all(tmp_path: Path) -> None:
     write_split(tmp_path, "train", TRAIN)
 
     found = ishate.train(tmp_path)
@@ -136,14 +136,9 @@ def test_originals_and_augmented_rows_are_counted(tmp_path: Path) -> None:
     assert by_name(found, "share_b_subtle_orig share_b_non_hateful_all") == [0, 1 / 4]
     assert found["implicit_duplicates"] == 1  # "Go away!" and "go away"
 
-
-def test_originals_are_counted_over_all_splits(tmp_path: Path) -> None:
-    write_split(tmp_path, "train", TRAIN)
     write_split(tmp_path, "dev", [("GO, away", "I", ""), ("leave now", "S", "")])
     write_split(tmp_path, "test", [("more words", "E", "")])
-
     found = ishate.split(tmp_path, ishate.TRAIN, ishate.DEV, ishate.TEST)
-
     assert by_name(found, "rows explicit implicit subtle") == [6, 2, 3, 1]
     assert ishate.split(tmp_path, ishate.TEST)["rows"] == 1
     assert ishate.leakage(tmp_path)["dev_in_train"] == 1

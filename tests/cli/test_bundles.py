@@ -264,7 +264,7 @@ def with_file(name: str, data: bytes) -> Change:
                 ["results/leaderboard.csv: nothing derives it"],
             ),
         ],
-        kept=slice(None, None, 2),
+        kept=slice(None, None, 3),
     ),
 )
 def test_a_change_is_found(controls: Path, change: Change, facts: list[str], capsys: Lines) -> None:

@@ -91,7 +91,7 @@ DAMAGED = (
 @pytest.mark.parametrize(
     "kind",
     rest_slow(
-        [*DAMAGED, "scores", "scores gone", "scores of words", "sums"], kept=slice(None, None, 3)
+        [*DAMAGED, "scores", "scores gone", "scores of words", "sums"], kept=slice(None, None, 5)
     ),
 )
 def test_a_repeat_rebuilds_the_folder(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
@@ -105,7 +105,7 @@ def test_a_repeat_rebuilds_the_folder(toy: Toy, judged: Path, capsys: Lines, kin
     assert "changed since" in (err := capsys.readouterr().err) or "damaged" in err or "read" in err
 
 
-@pytest.mark.parametrize("kind", ["verdicts", "answers cut", "verdicts gone"])
+@pytest.mark.parametrize("kind", rest_slow(["verdicts", "answers cut", "verdicts gone"], kept=1))
 def test_verdicts_of_another_judge_than_is_named_are_left_out_until_it_judges_again(
     toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:
@@ -174,7 +174,9 @@ def test_changes_are_refused(
     assert toy.bytes() == before
 
 
-@pytest.mark.parametrize("kind", ["scores", "scores gone", "scores of words", "sums"])
+@pytest.mark.parametrize(
+    "kind", rest_slow(["scores", "sums", "scores gone", "scores of words"], kept=2)
+)
 def test_changed_scores_are_computed_anew(toy: Toy, judged: Path, capsys: Lines, kind: str) -> None:
     main(["leaderboard", "--results", str(toy.results)])
     whole = (toy.results / "leaderboard.csv").read_bytes()
@@ -190,7 +192,7 @@ def test_changed_scores_are_computed_anew(toy: Toy, judged: Path, capsys: Lines,
     assert table == whole or (kind == "sums" and b"near" not in table)
 
 
-@pytest.mark.parametrize("kind", rest_slow(DAMAGED, kept=slice(None, None, 3)))
+@pytest.mark.parametrize("kind", rest_slow(DAMAGED, kept=slice(None, None, 6)))
 def test_the_leaderboard_leaves_out_what_it_cannot_believe_and_keeps_the_rest(
     toy: Toy, judged: Path, capsys: Lines, kind: str
 ) -> None:

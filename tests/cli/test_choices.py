@@ -32,7 +32,7 @@ def value(rows: Sequence[ScoreRow], metric: str, variant: str = "all", group: st
     return row.score.value
 
 
-@pytest.mark.parametrize("way", rest_slow(["logprob", "written", "top_logprobs"], kept=2))
+@pytest.mark.parametrize("way", rest_slow(["logprob", "written", "top_logprobs"], kept=1))
 @pytest.mark.parametrize("variant", ["order0,order1", "text:own", "hinted"])
 def test_the_oracle_is_right_however_it_answers(toy: Toy, way: str, variant: str) -> None:
     assert quiz(toy, "--answers", way, "--variant", variant) == 0

@@ -59,11 +59,11 @@ RATED = [(f"Text number {n}.", str(1 + n % 5), str(n % 20 / 10)) for n in range(
     ],
 )
 def test_a_constant_answer_sounds_the_alarm_once_but_for_controls_that_are_meant_to_be_so(
-    toy: Toy, scorer: str, model: str, fact: str, capsys: Lines
+    toy: Toy, model: str, fact: str, capsys: Lines
 ) -> None:
     for name, policy in (("always", "constant-yes"), ("never", "constant-no")):
         toy.write(f"configs/models/{name}.yaml", f"{{about: a, kind: scripted, policy: {policy}}}")
-    run(toy, scorer, model=model)
+    run(toy, "none", model=model)
 
     alarms = [line for line in capsys.readouterr().err.splitlines() if line.startswith("alarm")]
     assert [fact in line for line in alarms] == ([True] if fact else [])

@@ -4,6 +4,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from support.each import rest_slow
 from support.toy import Lines
 
 import harness as ph
@@ -37,7 +38,10 @@ def test_an_earlier_version_has_its_remedy_told(results: Path, capsys: Lines, co
 
 @pytest.mark.parametrize(
     "command",
-    ["leaderboard", "report", "table", "plot forest -o OUT-2.svg", "agree --ratings OUT.csv"],
+    rest_slow(
+        ["leaderboard", "table", "report", "plot forest -o OUT-2.svg", "agree --ratings OUT.csv"],
+        kept=2,
+    ),
 )
 def test_runs_of_an_earlier_version_are_left_out_after_one_warning(
     results: Path, capsys: Lines, command: str

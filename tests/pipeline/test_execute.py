@@ -66,12 +66,15 @@ def test_a_digest_covers_all_but_judges(toy: Toy, options: RunOptions, is_same: 
     assert (len(digests) == 1) == is_same
 
 
-def test_the_run_folder_is_named_by_task_model_and_digest(toy: Toy) -> None:
+def test_a_run_folder_is_named_by_task_model_and_digest_and_read_elsewhere(toy: Toy) -> None:
     done = run.run(toy.space(), BASE)
 
     place = done.folder.path.relative_to(toy.results)
     assert place.parts == ("runs", "toy", "oracle", done.file.digest[:16])
     assert replace(done.folder.read(), tables={}) == done.file
+
+    moved = done.folder.path.rename(toy.folder / "moved")
+    assert run.read(toy.space(), RunFolder(moved)).changes == ()
 
 
 @pytest.mark.parametrize(
@@ -89,12 +92,6 @@ def test_calls_lost_from_a_ledger_are_told_with_the_remedy(toy: Toy, lost: str, 
 
     with pytest.raises(StoreError, match=told):
         run.read(toy.space(), done.folder)
-
-
-def test_a_run_folder_moved_elsewhere_is_still_read(toy: Toy) -> None:
-    done = run.run(toy.space(), BASE)
-    moved = done.folder.path.rename(toy.folder / "moved")
-    assert run.read(toy.space(), RunFolder(moved)).changes == ()
 
 
 def test_a_broken_template_of_a_judge_is_told_before_the_model_is_asked(toy: Toy) -> None:

@@ -105,13 +105,16 @@ def test_a_story_without_a_context_leaves_no_heading_of_one(tmp_path: Path) -> N
     assert [part.messages[0].content[:9] for part in talker.heard] == ["<speaker>"] * 4
 
 
-def test_a_chain_becomes_references_with_their_provenance(tmp_path: Path) -> None:
+def test_a_chain_becomes_references_with_provenance_and_is_made_once(tmp_path: Path) -> None:
     built, _ = made(tmp_path, "chains", STORY)
 
     (said,) = [sample_line(*one) for one in built.finished]
     assert said["references"]["turn2_true"] == ["(turn2_true)"]
     assert said["references"]["true_intention"] == ["<true>"]
     assert said["provenance"]["turn1_true"]["template"].startswith("build/turn1_true@")
+
+    with pytest.raises(SpecError, match="has the reference 'turn1_literal' already"):
+        made(tmp_path, "chains", built.finished[0][0])
 
 
 def test_a_job_repeated_asks_nothing_and_makes_the_same(tmp_path: Path) -> None:
@@ -158,12 +161,6 @@ def test_a_failed_call_ends_a_chain_with_its_reason(tmp_path: Path) -> None:
 def test_a_sample_without_what_a_step_sees_is_refused_before_a_call(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"s2 has no field or reference 'speaker'"):
         made(tmp_path, "chains", MEANINGS)
-
-
-def test_a_reference_that_is_there_is_not_replaced(tmp_path: Path) -> None:
-    built, _ = made(tmp_path, "chains", STORY)
-    with pytest.raises(SpecError, match="has the reference 'turn1_literal' already"):
-        made(tmp_path, "chains", built.finished[0][0])
 
 
 @each(

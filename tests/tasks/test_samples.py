@@ -179,7 +179,7 @@ MARKS = (
 )
 
 
-def test_both_answers_are_as_frequent_as_long_and_as_marked() -> None:
+def test_both_answers_are_as_frequent_as_long_and_as_marked_and_the_probe_finds_a_cue() -> None:
     samples = held("ludwig")
     golds = [sample.gold for sample in samples]
     replies = {g: [s.fields["response"] for s in samples if s.gold == g] for g in ("yes", "no")}
@@ -199,6 +199,9 @@ def test_both_answers_are_as_frequent_as_long_and_as_marked() -> None:
         assert abs(yes - no) <= 2, mark
     assert [text for said in replies.values() for text in said if ANSWER.search(text)] == []
 
+    shown = [f"{s.fields['response']} {'oh' if s.gold == 'no' else ''}" for s in samples]
+    assert probed(shown, [sample.gold == "yes" for sample in samples]) > 0.9
+
 
 @pytest.mark.slow
 @each("fields", [("response",), ("utterance",), ("utterance", "response")])
@@ -206,12 +209,6 @@ def test_words_alone_do_not_give_the_answer(fields: tuple[str, ...]) -> None:
     samples = held("ludwig")
     shown = [" ".join(sample.fields[name] for name in fields) for sample in samples]
     assert probed(shown, [sample.gold == "yes" for sample in samples]) < 0.65
-
-
-def test_the_probe_finds_a_word_that_gives_the_answer_away() -> None:
-    samples = held("ludwig")
-    shown = [f"{s.fields['response']} {'oh' if s.gold == 'no' else ''}" for s in samples]
-    assert probed(shown, [sample.gold == "yes" for sample in samples]) > 0.9
 
 
 # hate_speech and ishate: invented groups of people, spoken of in both ways alike.

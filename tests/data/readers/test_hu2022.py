@@ -29,7 +29,7 @@ def sample(folder: Path, *, controls: Sequence[Cells] = ()) -> Sample:
     return found
 
 
-def test_an_item_is_one_sample_with_its_options_in_their_own_order(tmp_path: Path) -> None:
+def test_an_item_is_a_sample_whose_released_orders_count_from_one(tmp_path: Path) -> None:
     found = sample(tmp_path)
 
     assert (found.id, found.group) == ("irony-7", "irony")
@@ -37,9 +37,6 @@ def test_an_item_is_one_sample_with_its_options_in_their_own_order(tmp_path: Pat
     assert (found.choices, found.gold) == (OPTIONS, "She is cold.")
     assert found.references["labels"] == LABELS
 
-
-def test_the_released_orders_are_references_that_count_from_one(tmp_path: Path) -> None:
-    found = sample(tmp_path)
     orders = [found.references[f"order{seed}"] for seed in range(5)]
     assert orders == [tuple(map(str, order)) for order in posed_files.ORDERS]
 

@@ -205,10 +205,15 @@ def test_a_marker_that_swallows_the_blanks_of_a_choice_is_scored_with_it() -> No
     assert plain.spanned == len("<|answer|>")
 
 
-def test_a_bos_written_in_the_context_is_not_counted_as_scored() -> None:
+def test_a_bos_in_the_context_is_not_scored_and_nothing_is_cut_off() -> None:
     tokenizer = built("llama3")
     found = read("<s>un", ["happy"], tokenizer)
     assert (pieces(found, tokenizer), found.spanned) == (["unhappy"], len("un"))
+
+    tokenizer.backend_tokenizer.enable_truncation(4)
+    tokenizer.backend_tokenizer.enable_padding(length=4000)
+    found = read("So:", [" tea" * 1000, " 1"], tokenizer)
+    assert [len(row) - at for row, at in zip(found.rows, found.firsts, strict=True)] == [1000, 2]
 
 
 def test_several_turns_are_joined_by_line_breaks_where_no_template_is_wanted() -> None:
@@ -217,15 +222,6 @@ def test_several_turns_are_joined_by_line_breaks_where_no_template_is_wanted() -
     found = choice_tokens(turns, [" 1"], tokenizer, is_chat=False)
 
     assert text(found.rows[0], tokenizer) == "Be brief.\nTea? 1"
-
-
-def test_nothing_is_cut_off_where_a_tokenizer_was_set_to_truncate() -> None:
-    tokenizer = built("llama3")
-    tokenizer.backend_tokenizer.enable_truncation(4)
-    tokenizer.backend_tokenizer.enable_padding(length=4000)
-    found = read("So:", [" tea" * 1000, " 1"], tokenizer)
-
-    assert [len(row) - at for row, at in zip(found.rows, found.firsts, strict=True)] == [1000, 2]
 
 
 @each("family", FAMILIES)
