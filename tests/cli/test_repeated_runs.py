@@ -49,9 +49,9 @@ def test_a_repeat_says_the_same_and_is_not_recorded_if_another_process_added_cal
 
     [path], [folder] = toy.results.glob(REPEATS), toy.runs()
     for pid in (os.getpid(), 0):
-        before = stored_segments(toy.results, ["oracle"])
+        segments = stored_segments(toy.results, ["oracle"])
         (toy.results / f"calls/oracle/9-host-{pid}.jsonl").write_text("")
-        record(RunFolder(folder), {"": "x"}, before, retried=(), truncated=0)
+        record(RunFolder(folder), {"": "x"}, segments, retried=(), truncated=0)
         assert path.is_file() == (pid != 0)
 
 
