@@ -1,5 +1,6 @@
 """Names to files to specs to objects: the folders are the registry, the user's own first."""
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import msgspec
+import yaml
 from msgspec import Struct, structs
 
 from harness.core import Judge, Model, Sample
@@ -87,6 +89,9 @@ EXTENDED: Mapping[Section, plugins.Group] = {
     "configs/models": "harness.models",
     "configs/judges": "harness.judges",
 }
+_PLACED = re.compile(r"(hf|openai):([\w./:-]*[\w-])(?:@(https?://\S+))?")
+_HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
+_log = logging.getLogger(__name__)
 # The name of a model with the augmentations that it was trained on.
 AUGMENTED = re.compile(r"[\w.-]+(?:\+[\w.-]+)+")
 Samples = Sequence[Sample]
@@ -168,7 +173,8 @@ class Registry:
         if is_model and "/" in name:
             raise SpecError(
                 f"no model {name!r}: a model goes by the name of its file; write configs/models/"
-                f"NAME.yaml with `kind: transformers` and `model: {name}`, and give that name"
+                f"NAME.yaml with `kind: transformers` and `model: {name}`, and give that name, or "
+                "have `run --model hf:ORG/NAME`, or openai:NAME@URL, write it"
             )
         kind = section.removeprefix("configs/")
         searched = ", ".join(str(home / section) for home in self.homes)
@@ -209,6 +215,29 @@ class Registry:
         if entry.partition(":")[0].endswith(".py"):  # counts from the YAML's folder
             spec = structs.replace(spec, entry=str(path.parent / Path(entry).expanduser()))
         return spec
+
+    def filed(self, name: str) -> str:
+        """The name of a model that is given by its place, hf:ORG/NAME or openai:NAME@URL.
+
+        Its YAML file is written into the first home, unless a file there says the same.
+        """
+        if not (found := _PLACED.fullmatch(name)):
+            return name
+        kind, model, url = found.groups()
+        facts = {"about": f"{name}.", "kind": "transformers" if kind == "hf" else kind}
+        facts |= {"model": model} | ({"base_url": url} if url else {})
+        facts |= {"key_env": None} if url and _HERE.match(url) else {}
+        short = re.sub(r"\W*:\W*", "-", model.rpartition("/")[2])
+        path = self.homes[0] / "configs/models" / f"{short}.yaml"
+        if short not in self.names("configs/models"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(yaml.safe_dump(facts, sort_keys=False), "utf-8")
+            _log.warning("wrote %s: from now on the model is called %s", path, short)
+        known = structs.asdict(self.load("configs/models", short))
+        if any(known.get(key, value) != value for key, value in facts.items() if key != "about"):
+            place = self.file("configs/models", short)
+            raise SpecError(f"{name}: {place} is another model; write a file of another name")
+        return short
 
     def resource(self, name: str) -> Path:
         """Find a file that a task names, as a path below tasks/."""

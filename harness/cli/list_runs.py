@@ -6,13 +6,11 @@ from pathlib import Path
 
 from harness.errors import StoreError
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.storage.find_runs import find_runs, run_facts, run_folders, shortest
+from harness.storage.find_runs import distinguishing, find_runs, run_facts, run_folders, shortest
 from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
 """The facts that are in the title where all runs of a task share them, else in a column."""
-FURTHER = ("token limits", "replies a prompt", "model version", "prompts")
-"""Those in a column where they alone distinguish runs of a model."""
 SHORTEST = 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -47,12 +45,7 @@ def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) 
     columns: dict[str, list[Cell]] = {"run": [folder.path.name[:short] for folder, _ in runs]}
     columns["tag"] = [folder.tag for folder, _ in runs]
     columns["model"] = [file.model.name for _, file in runs]
-    distinct = ["model", *(name for name in SHARED if name not in common)]
-    for name in FURTHER:
-        seen = {tuple(fact[one] for one in distinct) for fact in facts}
-        more = {tuple(fact[one] for one in (*distinct, name)) for fact in facts}
-        distinct += [name] * (len(more) > len(seen))
-    for name in distinct[1:]:
+    for name in distinguishing(facts, [name for name in SHARED if name not in common]):
         columns[name] = [_brief(fact[name]) for fact in facts]
     columns["missing"] = [
         None if file.missing is None else sum(gap.count for gap in file.missing) for _, file in runs

@@ -1,6 +1,7 @@
 """The commands run, judge, merge, read, import: options become runs of the pipeline."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +52,7 @@ class RunChoice:
     plan: str | None = argument("PLAN", "Plan: a name in configs/plans/, or a YAML file.", None)
     is_status: bool = option("Print what of a plan is done; make no call.", False, flags="--status")
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
-    model: str | None = option("Models: names in configs/models/, comma-separated.", None)
+    model: str | None = option("Models, comma-separated: names, hf:NAME, openai:NAME@URL.", None)
     judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
     variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
     limit: options.Limit = None
@@ -75,8 +76,8 @@ class RunChoice:
         options.checked_tag(asking.tag)
         line = ProgressLine()
         if self.plan is None:
-            wanted = self._options(asking, where.table)
             space = where.workspace(calling, progress=line)
+            wanted = self._options(asking, where.table, space.registry.filed)
             has_others = len({one.model for one in wanted}) > 1
             cells = [Cell(one, is_strict=True, has_others=has_others) for one in wanted]
             return Study("", space, cells, line, "--budget", is_json)
@@ -104,7 +105,9 @@ class RunChoice:
             fact = f"{', '.join(others)}: not with a plan"
             raise SpecError(f"{fact}; write the keys of these into {self.plan} (docs/money.md)")
 
-    def _options(self, asking: JudgeOptions, table: str | None) -> "list[RunOptions]":
+    def _options(
+        self, asking: JudgeOptions, table: str | None, filed: Callable[[str], str]
+    ) -> "list[RunOptions]":
         from harness.pipeline.plan import AnswerMode
         from harness.pipeline.resolve import RunOptions
 
@@ -116,6 +119,7 @@ class RunChoice:
             raise SpecError(f"{fact}; give that, or the YAML file of a plan")
         given = None if self.answers is None else one_of("--answers", self.answers, *AnswerMode)
         tasks, models = (options.names(value, name) for name, value in needed.items())
+        models = tuple(map(filed, models))
         judges, variants = options.names(self.judge, "--judge"), options.names(self.variant)
         made = RunOptions(tasks[0], models[0], judges, variants, options.backend(self.backend))
         made = replace(made, seed=self.seed, limit=self.limit, table=table, scorer=self.scorer)

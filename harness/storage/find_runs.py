@@ -1,7 +1,7 @@
 """Names of runs to their folders, and how runs differ."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import count
@@ -118,6 +118,18 @@ def run_facts(file: RunFile) -> dict[str, str]:
         "judges": ", ".join(entry.name for entry in file.judges) or "none",
         "version of the program": file.version,
     }
+
+
+def distinguishing(facts: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[str]:
+    """The names of some facts, and of further ones in which alone runs of a model differ."""
+    found = [*names]
+    for name in ("token limits", "replies a prompt", "model version", "prompts"):
+        seen, more = (
+            {tuple(own[one] for one in ("model", *found, *added)) for own in facts}
+            for added in ((), (name,))
+        )
+        found += [name] * (len(more) > len(seen))
+    return found
 
 
 def data_words(file: RunFile) -> str:
