@@ -4,19 +4,67 @@ The pairs of models are tested as in the shared tasks of WMT (Kocmi et al. 2023,
 2023 Conference on Machine Translation"): by flips of whole clusters, corrected by Holm over pairs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 
+from harness.stats.clustered import paired_gap
 from harness.stats.comparison import holm_of
-from harness.stats.estimate import Floats, Indices, flips, ratio
+from harness.stats.estimate import Clusters, Floats, Indices, Limits, flips, ratio
 from harness.stats.scales import ROUNDING
 
 Pooled = Callable[[Floats], Floats]
 """Sums over items, one row a model, to the score of each row; NaN where it has none."""
 _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
 _FIRST = 1000  # draws after which most pairs that do not differ are known not to
+
+
+LEAST_SHARED = 0.5
+"""A model without this share of the items that others have would leave them too few."""
+
+
+class Held(NamedTuple):
+    """What the items of one model that add something add, in their order, and their clusters."""
+
+    items: Indices
+    clusters: Indices
+    sums: Floats
+
+    def totals(self, items: Indices) -> Floats:
+        """What each cluster adds, of some items that are all there."""
+        at = np.searchsorted(self.items, items)
+        names = np.unique(self.clusters[at], return_inverse=True)[1]
+        return Clusters.named(names).totals(self.sums[at])
+
+
+def shared_items(held: Sequence[Held]) -> tuple[list[int], Indices]:
+    """The models with enough of the items that any has, and the items that all of these have."""
+    first = held[0].items
+    if all(np.array_equal(one.items, first) for one in held):
+        return [*range(len(held))], first
+    every = len(np.unique(np.concatenate([one.items for one in held])))
+    kept = [at for at, one in enumerate(held) if len(one.items) >= LEAST_SHARED * every > 0]
+    parts = [held[at].items for at in kept]
+    return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
+
+
+def most_unlike(held: Sequence[Held]) -> tuple[tuple[int, int], Limits, float | None]:
+    """The models that miss the most and the fewest items: their places, their shares, and p.
+
+    p is that of `paired_gap`, times the number of pairs of models (Bonferroni).
+    """
+    items = np.unique(np.concatenate([one.items for one in held]))
+    clusters = np.zeros(len(items), np.intp)
+    for one in held:
+        clusters[np.searchsorted(items, one.items)] = one.clusters
+    order = sorted(range(len(held)), key=lambda place: len(held[place].items))
+    most, fewest = (~np.isin(items, held[order[end]].items) for end in (0, -1))
+    p, pairs = paired_gap(most, fewest, clusters).p, len(held) * (len(held) - 1) // 2
+    shares = float(most.mean()), float(fewest.mean())
+    return (order[0], order[-1]), shares, None if p is None else p * pairs
 
 
 @dataclass(frozen=True, slots=True)

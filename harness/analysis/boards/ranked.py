@@ -6,9 +6,8 @@ hits less that of false alarms, for there a constant answer may have a high accu
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial, reduce
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,10 +21,19 @@ from harness.pipeline.score import ALL, SHARES, signature, value_range
 from harness.pipeline.verdict_frame import averages, verdict_frame
 from harness.specs.tasks import TaskSpec
 from harness.stats.classification import one_hot
-from harness.stats.clustered import ShareRows, paired_gap, share_gap
-from harness.stats.estimate import Clusters, Estimate, Floats, Indices
+from harness.stats.clustered import ShareRows, share_gap
+from harness.stats.estimate import Estimate
 from harness.stats.intervals import mean_interval
-from harness.stats.ranks import Pooled, informedness, macro_f1_of, mean_of, rank_models
+from harness.stats.ranks import (
+    Held,
+    Pooled,
+    informedness,
+    macro_f1_of,
+    mean_of,
+    most_unlike,
+    rank_models,
+    shared_items,
+)
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
 
@@ -145,8 +153,6 @@ def _parts(folders: Sequence[RunFolder], task: TaskSpec, *, is_wrong: bool) -> D
 _log = logging.getLogger(__name__)
 CONTROL: Final = "scripted"
 """The kind of the models that are built with the answers, or with none."""
-LEAST_SHARED = 0.5
-"""A model without this share of the verdicts that others have would leave them too few items."""
 _SEED, _LEVEL = "0", 0.05
 _RANKS = ["rank", "rank_best", "rank_worst", "rank_items"]
 RATES: Final = "tpr_less_fpr"
@@ -257,20 +263,6 @@ def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
     )
 
 
-class Held(NamedTuple):
-    """The verdicts of one score that add something, in the order of their items."""
-
-    items: Indices
-    clusters: Indices
-    sums: Floats
-
-    def totals(self, items: Indices) -> Floats:
-        """What each cluster adds, of some items that are all there."""
-        at = np.searchsorted(self.items, items)
-        names = np.unique(self.clusters[at], return_inverse=True)[1]
-        return Clusters.named(names).totals(self.sums[at])
-
-
 def _held(verdicts: DataFrame) -> dict[str, Held]:
     """The rows of `board_verdicts` by signature, without those that add nothing."""
     if not len(verdicts):
@@ -309,7 +301,7 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
             continue
         names = heads["model"].iloc[able].astype(str).tolist()
         made["unlike"][places] = _missing_words([held[signatures[at]] for at in able], names)
-        own, items = _shared([held[signatures[at]] for at in able])
+        own, items = shared_items([held[signatures[at]] for at in able])
         made["rank_items"][places], made["rank_clusters"][places] = len(items), 0
         if not len(items):
             continue
@@ -327,34 +319,13 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
     return heads.sort_values(keys, kind="stable", ignore_index=True).drop(columns=keys[2:])
 
 
-def _shared(held: Sequence[Held]) -> tuple[list[int], Any]:
-    """The models with enough of the items that any has, and the items that all of these have."""
-    first = held[0].items
-    if all(np.array_equal(one.items, first) for one in held):
-        return [*range(len(held))], first
-    every = len(np.unique(np.concatenate([one.items for one in held])))
-    kept = [at for at, one in enumerate(held) if len(one.items) >= LEAST_SHARED * every > 0]
-    parts = [held[at].items for at in kept]
-    return kept, reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else first[:0]
-
-
 def _missing_words(held: Sequence[Held], names: Sequence[str]) -> str | None:
     """The two models whose shares of missing verdicts differ most, if they do beyond chance."""
-    items = np.unique(np.concatenate([one.items for one in held]))
-    at = [np.searchsorted(items, one.items) for one in held]
-    order = sorted(range(len(held)), key=lambda place: len(at[place]))
-    clusters, sides = np.zeros(len(items), np.int64), []
-    for place in order:
-        clusters[at[place]] = held[place].clusters
-    for place in (order[0], order[-1]):
-        sides.append(np.ones(len(items)))
-        sides[-1][at[place]] = 0.0
-    p, pairs = paired_gap(sides[0], sides[1], clusters).p, len(held) * (len(held) - 1) // 2
-    if p is None or p * pairs > _LEVEL:
+    (one, other), (most, least), p = most_unlike(held)
+    if p is None or p > _LEVEL:
         return None
-    most, least = (f"{side.mean():.0%}" for side in sides)
     return (
-        f"{names[order[0]]} has no verdict on {most} of the items, {names[order[-1]]} on {least}: "
+        f"{names[one]} has no verdict on {most:.0%} of the items, {names[other]} on {least:.0%}: "
         "what a model does not answer may be what it would get wrong (--missing wrong)"
     )
 
