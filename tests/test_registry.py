@@ -136,13 +136,14 @@ def test_a_checkpoint_without_a_file_is_answered_with_a_file_to_write(toy: Toy, 
 
 def test_a_model_that_is_given_by_its_place_gets_a_file_once(toy: Toy) -> None:
     registry = Registry.open(toy.home)
-
-    for name, short, facts in [
+    cases: list[tuple[str, str, dict[str, object]]] = [
         ("hf:org/Tiny-1B", "Tiny-1B", {"model": "org/Tiny-1B"}),
         ("openai:my/llama:8b@http://localhost:9/v1", "llama-8b", {"key_env": None}),
         ("openai:big@https://host/v1", "big", {"key_env": "OPENAI_API_KEY"}),
         ("alpha", "alpha", {}),
-    ]:
+    ]
+
+    for name, short, facts in cases:
         assert [registry.filed(name) for _ in range(2)] == [short] * 2
         spec = structs.asdict(registry.load("configs/models", short))
         assert {key: spec[key] for key in facts} == facts
