@@ -83,9 +83,7 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
     if found["missing_a"] + found["missing_b"]:
         sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
         found["p_missing"] = missing_gap(*sides, items["cluster"].to_numpy()).p
-        first, second = pairing.ranges
-        if first is not None and second is not None:
-            found["least"], found["most"] = difference_bounds(*sides, (first, second))
+        found["least"], found["most"] = difference_bounds(*sides, pairing.ranges)
     if pairing.is_right_or_wrong:
         table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
         found |= dict(zip(_COUNTS, (*table, len(read) - len(decided)), strict=True))
@@ -119,6 +117,10 @@ def _difference(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         above = clustered_mean(scaled, clusters, limits=pairing.limits(at_a, at_b))
         row |= {"above_chance": above.value, "p_above_chance": above.p}
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
+        if len(read) < len(items):
+            sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
+            bounds = difference_bounds(*sides, pairing.ranges, (at_a, at_b))
+            row |= dict(zip(("least", "most"), bounds, strict=True))
     return row
 
 

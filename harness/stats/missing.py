@@ -16,18 +16,25 @@ def mean_bounds(mean: float, n: int, missing: int, limits: Limits) -> Limits:
     return low, high
 
 
-def difference_bounds(first: Floats, second: Floats, limits: tuple[Limits, Limits]) -> Limits:
+def difference_bounds(
+    first: Floats,
+    second: Floats,
+    limits: tuple[Limits | None, Limits | None],
+    chances: Limits = (0.0, 0.0),
+) -> tuple[float | None, float | None]:
     """The mean of first less second over all items, NaN where one is missing, at worst and at best.
 
     At worst all that the first misses are the least that they can be, and all that the second
-    misses the greatest.
+    misses the greatest. Each side counts from its chance level, 0, to 1. None where no limits of a
+    side are known.
     """
-    sides = (first, second)
-    least, most = (
-        [np.where(np.isnan(side), own[end], side) for side, own in zip(sides, limits, strict=True)]
-        for end in (0, 1)
-    )
-    return float(np.mean(least[0] - most[1])), float(np.mean(most[0] - least[1]))
+    ends = []
+    for side, own, chance in zip((first, second), limits, chances, strict=True):
+        if own is None:
+            return None, None
+        ends.append([(np.where(np.isnan(side), end, side) - chance) / (1 - chance) for end in own])
+    (low, high), (least, most) = ends
+    return float(np.mean(low - most)), float(np.mean(high - least))
 
 
 def missing_gap(first: Floats, second: Floats, clusters: Names) -> Estimate:

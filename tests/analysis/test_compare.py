@@ -133,12 +133,13 @@ def test_rows_without_an_item_are_no_tests() -> None:
     assert rows[0].p_holm == rows[0].p
 
 
-def guesses(count: int, *, options: int, seed: int) -> list[Row]:
+def guesses(count: int, *, options: int, seed: int, lost: int = 0) -> list[Row]:
     draw = np.random.default_rng(seed)
     names = ("right", *(f"wrong{n}" for n in range(1, options)))
     samples = [sample(n, choices=names, gold="right") for n in range(count)]
     known, acted = (draw.random(count) < 1 / options), draw.random(count) < 0.5
-    letters = ["".join("01"[int(one)] for one in line) for line in (known, acted)]
+    letters = ["".join("01"[int(one)] for one in line[lost:]) for line in (known, acted)]
+    letters = ["." * lost + line for line in letters]
     know = stored(
         paired_runs.choice_task(),
         {(f"order{n}", "logprob", "gold"): letters[0] for n in range(2)},
@@ -163,6 +164,12 @@ def test_where_chance_differs_the_difference_above_it_is_tested() -> None:
     words = stored(words_task(), {("base", "T0.3", "near"): ACT}, judges=(own,))
     row = rows_of(between(chosen([KNOW, KNOW]), words))[0]
     assert (row.chance_a, row.chance_b, row.above_chance) == (0.5, None, None)
+
+
+def test_what_missing_verdicts_could_do_is_counted_above_chance_where_levels_differ() -> None:
+    row = guesses(40, options=5, seed=1, lost=4)[0]
+    worst, best = (row.mean_a or 0) * 0.9, (row.mean_b or 0) * 0.9 + 0.1
+    assert row.least == pytest.approx((worst - 0.2) / 0.8 - (best - 0.5) / 0.5)
 
 
 @pytest.mark.slow
