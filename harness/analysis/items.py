@@ -29,7 +29,8 @@ _SHOWN = ("block", "title", *_KEY, "label")
 class ItemQuery:
     """Which answers are wanted, and in which order; empty names mean all.
 
-    With `has_pairs` the other items of a wanted item's cluster are shown too.
+    With `has_pairs` the other items of a wanted item's cluster are shown too. With `ratings`, in
+    long form, `below` and `sort` go by the mean of people's, which labels then have.
     """
 
     where: Where | None = None
@@ -39,6 +40,7 @@ class ItemQuery:
     below: float | None = None
     sort: Sort = "data"
     has_pairs: bool = False
+    ratings: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +105,38 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
     values = values[values["judge"].isin([judge.name for judge in judges])]
     values = values.astype({"run": answers["run"].dtype})
     values = values.merge(answers[[*_KEY, "block", "place"]], on=_KEY)
-    kept = answers[answers["block"].isin(_wanted(answers, values, query, judges))]
+    by_whom: Sequence[JudgeEntry] = judges
+    if query.ratings is not None:
+        by_whom, answers, values = _by_people(answers, query.ratings, files)
+    kept = answers[answers["block"].isin(_wanted(answers, values, query, by_whom))]
     if query.has_pairs:
         kept = answers[answers["place"].isin(kept["place"].unique())]
     if query.sort != "data":
         # The blocks by the value of the one judge, those without one last; whole clusters in pairs.
-        _one_judge(judges, f"--sort {query.sort}")
+        _one_judge(by_whom, f"--sort {query.sort}")
         own = values["value"] if query.sort == "worst" else -values["value"]
         worst = own.groupby(values["place"]).min()
         kept = kept.assign(worst=kept["place"].map(worst)).sort_values("worst", kind="stable")
     total = int(answers["block"].max()) + 1
     return ItemSelection(kept[list(_SHOWN)], total, tuple(judges), tuple(folders))
+
+
+def _by_people(
+    answers: DataFrame, ratings: DataFrame, files: Sequence[RunFile]
+) -> tuple[list[JudgeEntry], DataFrame, DataFrame]:
+    """People as a judge, the answers with their mean rating in the label, and these as verdicts."""
+    models = {file.digest[:16]: (file.run.task, file.model.name) for file in files}
+    mean = ratings.groupby(["task", "model", "sample_id"])["value"].mean().to_dict()
+    keys = zip(answers["run"].astype(str), answers["sample"].astype(str), strict=True)
+    found = pandas.Series(
+        [mean.get((*models[run], one)) for run, one in keys], answers.index, float
+    )
+    if found.isna().all():
+        raise StoreError("no rating is of an answer of these runs; name the file of their ratings")
+    said = found.map(lambda value: "" if value != value else f", people {value:.2f}")
+    answers = answers.assign(label=answers["label"].astype(str) + said)
+    values = answers[[*_KEY, "block", "place"]].assign(judge="people", value=found).dropna()
+    return [JudgeEntry("people", "mean_rating", "people")], answers, values
 
 
 def _answers(folders: Sequence[RunFolder], query: ItemQuery) -> DataFrame:

@@ -167,12 +167,12 @@ def parameters_of(words: Sequence[str]) -> set[str]:
 
 def inner(words: Sequence[str], where: Mapping[str, object]) -> int:
     """The exit code of a command within another, whose folders it is given where it takes them."""
-    given = {f"--{name}": where[name] for name in parameters_of(words) & {*where}}
-    absent = [(flag, str(one)) for flag, one in given.items() if one and flag not in words]
+    given = [(f"--{name}", where[name]) for name in sorted(parameters_of(words) & {*where})]
+    more = [word for flag, one in given if one and flag not in words for word in (flag, str(one))]
     page = vars(PAGE).copy()  # its own page begins and ends meanwhile
     PAGE.begin(None)
     try:
-        return outcome(lambda: _run([*words, *(word for pair in absent for word in pair)]))
+        return outcome(lambda: _run([*words, *more]))
     finally:
         vars(PAGE).update(page)
 

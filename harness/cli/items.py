@@ -11,6 +11,7 @@ from typing import get_args
 from harness.analysis import items as selection
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results, option, output
+from harness.data.ratings import read_ratings
 from harness.pipeline.items import ShownText, entries, item_columns
 from harness.present.screen import PAGE, say, show_json_rows
 from harness.storage.cells import csv_lines
@@ -39,6 +40,7 @@ class ItemChoice:
     variant: str | None = option("Variants, comma-separated. Default: all.", None)
     below: float | None = option("Values by the judge that are below this.", None, metavar="VALUE")
     sort: str = option("data: as in the data; worst or best: by the value of the judge.", "data")
+    ratings: Path | None = option("People's ratings; --below and --sort: by their mean.", None)
     has_pairs: bool = option(
         "Show all items of a cluster, such as a minimal pair, under each other.",
         False,
@@ -72,6 +74,7 @@ def items(
         below=choice.below,
         sort=options.one_of("--sort", choice.sort, *get_args(selection.Sort)),
         has_pairs=choice.has_pairs,
+        ratings=None if choice.ratings is None else read_ratings(choice.ratings),
     )
     whole = selection.select_items(find_runs(results, choice.runs), query)
     found = whole.first(choice.limit)

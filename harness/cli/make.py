@@ -183,7 +183,7 @@ class PerturbChoice:
     out: Path | None = output("Home folder for the task. Default: --home.", default=None)
     name: str | None = option("Name. Default: TASK_perturbed or _training.", None, flags="--as")
     is_training: bool = option(
-        "Perturb the texts that `train --augment` takes.", False, flags="--training"
+        "Perturb texts to train on, of rarer classes till equal.", False, flags="--training"
     )
     limit: options.Limit = None
     seed: options.Seed = 0
@@ -214,7 +214,8 @@ def perturb(
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
     with _model(space, choice, specs) as ask:
-        perturbed, counts = transforms.perturbed(samples, spec, plan, ask)
+        make = transforms.balanced if choice.is_training else transforms.perturbed
+        perturbed, counts = make(samples, spec, plan, ask)
     how = f"with its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
     about = f"Task {choice.task}, data {entry.label}, {how}."
     new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)

@@ -91,8 +91,7 @@ class RunChoice:
         cap = "budget_usd" if calling.budget is None else "--budget"
         for command in (*spec.before, *spec.after):
             parameters_of(shlex.split(command.partition(" > ")[0]))
-        places = {"results": where.results, "home": where.home, "data": where.data}
-        places["prompts"] = where.prompts
+        places = {name: getattr(where, name) for name in ("results", "home", "data", "prompts")}
         study = Study(name, space, cells, line, cap, is_json, spec.before, spec.after)
         return replace(study, where=places)
 

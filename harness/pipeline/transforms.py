@@ -189,6 +189,9 @@ def field_of(samples: Sequence[Sample], wanted: str | None) -> str:
     return wanted or (TEXT if TEXT in known else longest())
 
 
+MOST_TURNS = 20  # through the texts of rare classes, each with other draws
+
+
 def perturbed(
     samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, ask: Ask | None = None
 ) -> tuple[list[Sample], DataFrame]:
@@ -210,6 +213,41 @@ def perturbed(
         counts.append((name, spec.keeps_meaning, len(changed), left, missing))
     heads = ["perturbation", "keeps_meaning", "changed", "unchanged", "missing"]
     return found, pandas.DataFrame(counts, columns=heads)
+
+
+def balanced(
+    samples: Sequence[Sample], task: TaskSpec, plan: PerturbationPlan, ask: Ask | None = None
+) -> tuple[list[Sample], DataFrame]:
+    """As `perturbed`, of the rarer classes alone, until each is as frequent as the commonest.
+
+    Each perturbation goes through the texts again with other draws while new copies come; a model
+    that is asked writes one copy a text.
+    """
+    labels = Counter(one.references["label"][0] for one in samples)
+    found, counts = list(samples), list[DataFrame]()
+    for name, spec in plan.specs.items():
+        need = {label: max(labels.values()) - count for label, count in labels.items()}
+        made, known = dict[str, Sample](), {one.fields.get(plan.field, "") for one in samples}
+        for turn in range(1 if isinstance(spec, AskedSpec) else MOST_TURNS):
+            left = [one for one in samples if need[one.references["label"][0]] > 0]
+            part = replace(plan, specs={name: spec}, seed=plan.seed + turn)
+            copies, own = perturbed(left, task, part, ask)
+            counts += [own] if not turn else []
+            new = {one.fields[plan.field]: one for one in copies[len(left) :]}
+            fits = [t for t in new if t not in {*known, *made} and _is_needed(new[t], need)]
+            made |= {text: replace(new[text], id=f"{new[text].id}{turn or ''}") for text in fits}
+            if not fits:
+                break
+        counts[-1]["changed"] = len(made)
+        found += made.values()
+    return found, pandas.concat(counts, ignore_index=True)
+
+
+def _is_needed(sample: Sample, need: dict[str, int]) -> bool:
+    """Whether its class needs one more, which is then counted."""
+    label = sample.references["label"][0]
+    need[label] -= 1
+    return need[label] >= 0
 
 
 def perturbed_task(task: TaskSpec, *, name: str, of: str, about: str) -> TaskSpec:

@@ -83,7 +83,12 @@ def _spelled_out(long: str, found: re.Match[str]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return _WORD.sub(lambda m: m[0] if _ROMAN.fullmatch(m[0]) else _LONG.sub(r"\1\1", m[0]), text)
+    return _WORD.sub(lambda m: m[0] if _ROMAN.fullmatch(m[0]) else _LONG.sub(r"\1", m[0]), text)
+
+
+def _set_apart(text: str) -> str:
+    text = re.sub(r"([!?,])\1+", r"\1", re.sub(r"&|\.\.\.", "", text))
+    return re.sub(r"([.,!?:#%*=`])", r" \1 ", re.sub(r"[/\-_'\"();]", " ", text))
 
 
 STEPS: Final[Mapping[str, Callable[[str], str]]] = {
@@ -94,8 +99,9 @@ STEPS: Final[Mapping[str, Callable[[str], str]]] = {
     "hashtag_marks": lambda text: _HASHTAG.sub(r"\1", text),  # #word becomes word
     "emojis": lambda text: _EMOJI.sub("", text),  # emojis go
     "contractions": _expanded,  # don't becomes do not; possessives and 'd stay
-    "elongations": _shortened,  # three or more of one letter become two
+    "elongations": _shortened,  # three or more of one letter become one
     "numbers": lambda text: _NUMBER.sub("", text),  # numbers go
+    "signs": _set_apart,  # & and ... go, quotes and dashes become spaces, others get spaces around
     # punctuation and symbols become spaces
     "marks": lambda text: "".join(" " if category(one)[0] in "PS" else one for one in text),
     "lowercase": str.lower,  # capitals become small letters
@@ -103,7 +109,9 @@ STEPS: Final[Mapping[str, Callable[[str], str]]] = {
 }
 """All steps in the order in which they are taken."""
 RELEASED_STEPS: Final = (
-    *("urls", "mention_marks", "emojis", "contractions", "elongations", "numbers", "lowercase"),
-    "spaces",
+    *("urls", "mention_marks", "emojis", "contractions", "elongations", "numbers", "signs"),
+    *("lowercase", "spaces"),
 )
-"""What the released column of cleaned texts shows to have been done, without its defects."""
+"""What the released column of cleaned texts shows to have been done, without its defects.
+
+Of the 4,367 development texts 2,373 become the released ones, and 3,235 but for blanks."""

@@ -9,6 +9,8 @@ from support.stub_server import StubServer
 from support.toy import Lines, Toy, csv_rows, taking
 
 from harness.cli import main
+from harness.storage.frames import load
+from harness.storage.runs import RunFolder
 
 
 def shown(toy: Toy, capsys: Lines, *arguments: str) -> str:
@@ -95,6 +97,20 @@ def test_the_worst_answers_by_a_judge_come_first(judged: Toy, capsys: Lines) -> 
     assert "12 of 12 items" in said
     assert main(["items", oracle, "--below", "1", "--results", str(judged.results)]) == 0
     assert "0 of 12 items" in capsys.readouterr().out
+
+
+def test_answers_are_chosen_by_the_mean_of_people(judged: Toy, capsys: Lines) -> None:
+    _, oracle = map(str, judged.runs())
+    ids = load([RunFolder(judged.runs()[1])], "samples", ["sample"])["sample"]
+    values = {ids[0]: "13", ids[1]: "44"}
+    rows = [f"toy,{n},oracle,{at},{v},a" for n, own in values.items() for at, v in enumerate(own)]
+    head = "task,sample_id,model,rater,value,scale"
+    file = judged.write("rated.csv", "\n".join([head, *rows]))
+
+    said = shown(judged, capsys, oracle, "--ratings", str(file), "--below", "3")
+
+    assert "people 2.00" in said
+    assert "people 4.00" not in said
 
 
 def test_the_library_has_a_flat_table_of_answers(judged: Toy) -> None:

@@ -146,7 +146,7 @@ def test_texts_are_cleaned_and_empty_ones_flagged_and_counted(
     assert main(["data", "clean", str(posts), "--column", "body", "-o", str(out)]) == 1
 
     found = csv_rows(out)
-    assert [row["cleaned"] for row in found] == ["you see we will go!", "", "", "plain"]
+    assert [row["cleaned"] for row in found] == ["you see we will go !", "", "", "plain"]
     assert [row["cleaned_note"] for row in found] == ["", "emptied by numbers", "empty", ""]
     shown = capsys.readouterr()
     assert "1 emptied by numbers, 1 empty" in shown.err

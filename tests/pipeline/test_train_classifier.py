@@ -245,7 +245,9 @@ def test_each_augmentation_is_a_model_of_its_own(with_made: Talk) -> None:
     assert len(run_folders(with_made.results)) == 2
 
 
-def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
+def test_perturbed_training_texts_of_rarer_classes_are_trained_on(toy: Talk) -> None:
+    lines = talk(TOPICS[:4])
+    toy.rows("train.csv", [*lines, *[(f"{t} again", k, w, p) for t, k, w, p in lines if not k]])
     perturb = ["perturb", "--task", "talk", "--training", "--method", "adverbs,eda_swap"]
     assert toy.harness(*perturb) == 0
 
@@ -253,7 +255,9 @@ def test_perturbed_training_texts_are_trained_on(toy: Talk) -> None:
 
     assert card.model == "grams-svm+talk_training"
     assert set(card.made) == {"adverbs", "eda_swap"}
-    assert sum(card.rows.values()) == 12 + sum(card.made.values())
+    assert sum(card.rows.values()) == 16 + sum(card.made.values())
+    assert card.rows["non"] == 8
+    assert max(card.made.values()) <= 4 + 4  # each as frequent as the commonest
     assert "talk_training.jsonl" in card.files
     assert toy.harness("run", "--task", "talk", "--model", card.model) == 0
 
