@@ -91,15 +91,8 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
 
 
 def _values(found: Estimate) -> dict[str, Any]:
-    why = found.reason or found.why_no_interval
-    return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "n": found.n,
-        "reason": why,
-        "worth": found.worth,
-    }
+    numbers = {name: getattr(found, name) for name in ("value", "low", "high", "n", "worth")}
+    return numbers | {"reason": found.reason or found.why_no_interval}
 
 
 def _difference(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
