@@ -151,11 +151,14 @@ def test_what_was_chosen_is_kept_for_each_pool(toy: Toy) -> None:
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [
-        ("first", ["alarm: first on quiz, all: 100% of its choices are at one position; its acc"]),
-        ("undecided", ["alarm: undecided on quiz, all: all choices score the same in 100%"]),
-        ("random", []),
-    ],
+    rest_slow(
+        [
+            ("first", ["alarm: first on quiz, all: 100% of its choices are at one position; its"]),
+            ("undecided", ["alarm: undecided on quiz, all: all choices score the same in 100%"]),
+            ("random", []),
+        ],
+        kept=slice(None, None, 2),
+    ),
 )
 def test_a_heedless_run_is_told_once(toy: Toy, model: str, words: list[str], capsys: Lines) -> None:
     run = ["run", "--task", "quiz", "--model", model, "--home", str(toy.home)]

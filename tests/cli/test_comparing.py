@@ -99,7 +99,7 @@ def know_and_act(toy: Toy, know: str, act: str, *more: str) -> list[dict[str, st
             *(("oracle", "literal", "only_a"), ("literal", "literal", "neither")),
             *(("oracle", "oracle", "both"), ("literal", "oracle", "only_b")),
         ],
-        kept=2,
+        kept=1,
     ),
 )
 def test_controls_fall_where_they_must(ran: Toy, know: str, act: str, place: str) -> None:

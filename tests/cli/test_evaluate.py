@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from support import stored_tables
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, MODEL, SAMPLES, Lines, Toy
@@ -353,7 +354,7 @@ def test_several_models_give_a_list_of_json_objects(toy: Toy, capsys: Lines) -> 
     assert len(json.loads(capsys.readouterr().out)) == 2
 
 
-@pytest.mark.parametrize("more", ["", "--dry-run", "--shard 1/2", "stored"])
+@pytest.mark.parametrize("more", rest_slow(["", "stored", "--dry-run", "--shard 1/2"], kept=2))
 def test_a_judge_of_another_task_is_refused(toy: Toy, capsys: Lines, more: str) -> None:
     words = "run --task intent_resolution --model oracle --limit 4"
     if more == "stored":

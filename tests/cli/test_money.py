@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from support.each import each
+from support.each import each, rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import DECODINGS, FILES, PRICES, SAMPLES, Lines, Toy
@@ -179,7 +179,7 @@ def test_without_a_price_tokens_are_told_if_anything(
     assert overall(toy)["near"].cost_usd is None
 
 
-@pytest.mark.parametrize("models", ["alpha,oracle", "oracle,literal"])
+@pytest.mark.parametrize("models", rest_slow(["alpha,oracle", "oracle,literal"], kept=1))
 def test_the_leaderboard_has_a_column_of_costs_where_there_are_any(
     toy: Toy, stub: StubServer, capsys: Lines, models: str
 ) -> None:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pyarrow
 import pytest
 from pyarrow import parquet
+from support.each import rest_slow
 from support.impscore_heads import random_head
 from support.toy import Lines, csv_rows
 
@@ -109,7 +110,7 @@ def test_texts_the_scorer_was_trained_on_are_counted_by_label(home: Path, capsys
     assert "trained on 1 of the 3 texts" in err
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@pytest.mark.parametrize("form", rest_slow(["jsonl", "parquet"], kept=1))
 def test_samples_of_our_own_format_have_their_fields_and_references_as_columns(
     home: Path, capsys: Lines, form: str
 ) -> None:

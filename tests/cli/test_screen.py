@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,22 +25,17 @@ run --task toy --model oracle,literal --dry-run | run --task toy --model oracle,
 HOSTILE = "=HYPERLINK(1)\x1b[31m\x9b2J never yes\x07"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_json_output_is_json_and_nothing_else(toy: Toy, capsys: Lines) -> None:
+    toy.run("--variant", "base")
+    results, home = ("--results", str(toy.results)), ("--home", str(toy.home))
+    for words in (
         *("run --task toy --model oracle", "run --task toy --model oracle --dry-run", "read RUN"),
         *("judge RUN --judge near", "leaderboard", "list", "list runs", "list data", "data check"),
-    ],
-)
-def test_json_output_is_json_and_nothing_else(toy: Toy, capsys: Lines, words: str) -> None:
-    toy.run("--variant", "base")
-    capsys.readouterr()
-    results, home = ("--results", str(toy.results)), ("--home", str(toy.home))
-    folders = (*results * ("data" not in words), *home * (words != "leaderboard"))
-
-    main([*words.replace("RUN", str(toy.runs()[0])).split(), "--json", *folders])
-
-    assert json.loads(capsys.readouterr().out)
+    ):
+        folders = (*results * ("data" not in words), *home * (words != "leaderboard"))
+        capsys.readouterr()
+        main([*words.replace("RUN", str(toy.runs()[0])).split(), "--json", *folders])
+        assert json.loads(capsys.readouterr().out), words
 
 
 @pytest.mark.slow
@@ -78,7 +74,8 @@ def test_a_file_gets_everything_and_a_pipe_says_on_stderr_what_is_cut(
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     words = [sys.executable, "-m", "harness", "show", "hu2022"]
-    piped = subprocess.run(words, capture_output=True, text=True, check=True)
+    environ = dict(os.environ)  # without the COLUMNS that readline sets beneath Python
+    piped = subprocess.run(words, capture_output=True, text=True, check=True, env=environ)
     toy.main("show", "hu2022")
     whole = capfd.readouterr().out.splitlines()
     assert piped.stderr.endswith(f"--all prints {len(whole) - 21} more lines\n")

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.each import rest_slow
 from support.packages import needs
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
@@ -120,7 +121,7 @@ def test_200_pairs_have_the_figures_of_the_package() -> None:
     assert close(ours, packages(PAIRS, folder()))
 
 
-@pytest.mark.parametrize("layer", [1, 6])
+@pytest.mark.parametrize("layer", rest_slow([6, 1], kept=1))
 def test_each_layer_of_a_folder_has_the_figures_of_the_package(roberta: Path, layer: int) -> None:
     ours = figures(judge(str(roberta), layer=layer).read(cases(CUT)))
     assert close(ours, packages(CUT, str(roberta), num_layers=layer))
