@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from harness.stats.clustered import jackknife_interval
 from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Names, NoValue, ratio, table
-from harness.stats.intervals import mean_interval
+from harness.stats.intervals import Parts, mean_interval
 from harness.stats.scales import ROUNDING
 
 Flags = Sequence[bool] | Bools
@@ -80,8 +80,8 @@ def annotator_test(
     with less than one half of both the ratings cannot tell. The advantage is the mean share of a
     rater's units where the judge is at least as near. `raters` is units x raters; "accuracy" is for
     labels, "rmse" for ratings. Units with two raters and a judge's rating count; raters with fewer
-    than `least_units`, or all of one cluster, are skipped. The t-test keeps clusters whole (Cameron
-    & Miller 2015), where given. `n` counts raters. None: "one rater" where fewer than two rated
+    than `least_units`, or all of one cluster, are skipped. The t-test keeps clusters whole, as
+    `Parts`, where given. `n` counts raters. None: "one rater" where fewer than two rated
     anything, "too few" without such a rater.
     """
     rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
@@ -136,17 +136,14 @@ def _near(ratings: Floats, others: Floats, alignment: Alignment) -> Floats:
 
 
 def _p_below(differences: Floats, clusters: NDArray[np.generic]) -> float:
-    """The one-sided p of Student's t that the mean lies below 0, clusters kept whole."""
-    # Without any spread t is infinite, and p 0 or 1: all units agree.
-    from scipy.stats import t
+    """The one-sided p of Student's t that the mean lies below 0, by the error of `Parts`."""
+    from scipy.special import stdtr
 
     mean = float(differences.mean())
-    names, places = np.unique(clusters, return_inverse=True)
-    count, sums = len(names), np.bincount(places, differences - mean)
-    error = sqrt(count / (count - 1) * float((sums**2).sum())) / len(differences)
-    if error <= ROUNDING:
+    parts = Parts.of(differences, mean, Clusters.named(clusters.tolist()))
+    if parts.error <= ROUNDING:  # t is infinite, and p 0 or 1: all units agree
         return float(mean > -ROUNDING)
-    return float(t.cdf(mean / error, count - 1))
+    return float(stdtr(parts.degrees, mean / parts.error))
 
 
 def most_over_constant(sizes: Sequence[int], right: Sequence[float], clusters: int) -> float:

@@ -39,7 +39,8 @@ PROPERTIES: Final = (
 RESOLUTION, DETECTION = "intent_resolution", "intent_detection_pairs"
 SHARES = (-0.03, 1.03)
 _BOUNDS = ["low", "high", "n"]
-_MARKS: Final = {PUBLISHED: "points", "logistic": "curve"}
+PAPERS_SCORER: Final = "impscore-published"
+_MARKS: Final = {PUBLISHED: "points", EQUAL_MASS: "points", "logistic": "curve"}
 _NOTHING = "nothing to draw: no run has such a score; see --judge and --variant"
 
 
@@ -279,10 +280,13 @@ def curve_figure(curves: DataFrame, by: str, *, with_curves: bool = True) -> Fig
 
 
 def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) -> Subplot:
-    drawn = curves if with_curves else curves[curves["shape"] == PUBLISHED]
+    # The paper's bins are of its own scorer: on the scale of another most texts lie in few of them.
+    is_papers = not with_curves or curves["data"].str.contains(PAPERS_SCORER, regex=False).all()
+    bin_shape = PUBLISHED if is_papers or EQUAL_MASS not in {*curves["shape"]} else EQUAL_MASS
+    drawn = curves[curves["shape"].isin([bin_shape, *["logistic"] * with_curves])]
     places = drawn[["at", "to"]].stack().dropna()
     ends = (places.min(), places.max()) if places.nunique() > 1 else (0.0, 2.0)
-    own = drawn[(drawn.rate == rate) & ~drawn["shape"].isin(["", EQUAL_MASS])]
+    own = drawn[drawn.rate == rate]
     labels = short_labels(dict(curves[["signature", "source"]].itertuples(index=False, name=None)))
     order, parts = list(labels), []
     for (name, shape), rows in own.groupby(["signature", "shape"], sort=False):
@@ -291,7 +295,7 @@ def _rate_panel(curves: DataFrame, rate: str, title: str, *, with_curves: bool) 
         place = rows["at"].fillna(0.0) + share * (rows["to"] - rows["at"]).fillna(0.0)
         found = {"n": rows.n, "low": rows.low, "high": rows.high}
         parts.append(values(labels[name], place, rows.value, _MARKS[shape], **found))
-    bins = curves[(curves.rate == rate) & (curves["shape"] == PUBLISHED)]
+    bins = own[own["shape"] == bin_shape]
     # The answered texts of each bin: the most that any run has.
     counts = bins.groupby(["at", "to"]).n.max().reset_index().rename(columns={"at": "x"})
     axes = {"xlim": ends, "ylim": SHARES, "xlabel": "implicitness", "ylabel": "share flagged"}
