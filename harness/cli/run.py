@@ -92,8 +92,7 @@ class RunChoice:
         for command in (*spec.before, *spec.after):
             parameters_of(shlex.split(command.partition(" > ")[0]))
         places = {name: getattr(where, name) for name in ("results", "home", "data", "prompts")}
-        study = Study(name, space, cells, line, cap, is_json, spec.before, spec.after)
-        return replace(study, where=places)
+        return Study(name, space, cells, line, cap, is_json, spec.before, spec.after, places)
 
     def _refuse_with_plan(self, asking: JudgeOptions, where: Where) -> None:
         names = ("task", "model", "judge", "variant", "limit", "backend", "answers", "scorer")

@@ -260,7 +260,8 @@ def _put_errors(cells: Sequence[Cell]) -> int:
 def _put_without(cells: Sequence[Cell]) -> bool:
     """Say once of each judge that cannot start why; whether there is one."""
     found = {name: why for cell in cells if not cell.error for name, why in cell.without.items()}
-    _ = [warn(f"without judge {name}, which cannot start: {why}") for name, why in found.items()]
+    for name, why in found.items():
+        warn(f"without judge {name}, which cannot start: {why}")
     return bool(found)
 
 
