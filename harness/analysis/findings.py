@@ -12,6 +12,7 @@ from harness.stats.clustered import detectable_difference
 from harness.storage.frames import Row, records
 
 LEVEL, POWER = 0.05, 0.8
+_SIDES = ("model_a", "model_b")
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
@@ -33,6 +34,15 @@ def comparison_findings(rows: DataFrame) -> list[str]:
     return [
         head + difference_words(row, _names(row)) for head, row in zip(heads, found, strict=True)
     ]
+
+
+def with_sides(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The rows with names of two runs for their models, but for what is within a run."""
+    is_between = (rows["variant_a"] == rows["variant_b"]) & (rows["task_a"] == rows["task_b"])
+    shown = {
+        side: rows[side].mask(is_between, name) for side, name in zip(_SIDES, names, strict=True)
+    }
+    return rows.assign(**shown)
 
 
 def missing_findings(rows: DataFrame) -> list[str]:

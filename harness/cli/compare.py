@@ -16,7 +16,7 @@ from harness.lazy import DataFrame, pandas
 from harness.present import screen
 from harness.present.screen import p_value, say, warn
 from harness.storage.environment import other_versions
-from harness.storage.find_runs import find_run, find_runs
+from harness.storage.find_runs import find_run, find_runs, side_names
 from harness.storage.frames import plain_rows, records
 
 MOST_SENTENCES = 6
@@ -72,7 +72,8 @@ def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -
         ]
     for note in [*notes, *(lost := findings.missing_findings(found))]:
         warn(note)
-    show = partial(_put_findings, found)
+    shown = findings.with_sides(found, side_names(folders)) if runs[1:] else found
+    show = partial(_put_findings, shown)
     put_frame(found, results / "comparisons" / name, show, is_json=is_json)
     return ExitCode.of(lost or unmatched)
 

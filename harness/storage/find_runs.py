@@ -21,7 +21,11 @@ class NoSuchRun(StoreError):
 
     def __init__(self, name: str, results: Path) -> None:
         """What was named, and where."""
-        super().__init__(f"no run {name!r} below {results}/runs; `harness list runs` shows them")
+        placed = sorted(results.glob("runs/*/*"))
+        found = [f"{p.parent.name}/{p.name}" for p in placed if name in (p.parent.name, p.name)]
+        hint = f" did you mean {' or '.join(found[:3])}?" if found else ""
+        fact = f"no run {name!r} below {results}/runs;{hint}"
+        super().__init__(f"{fact} `harness list runs` shows them")
         self.name = name
 
     def nor(self, kind: str, known: Iterable[str], listing: str) -> SpecError:
@@ -110,7 +114,7 @@ def run_facts(file: RunFile) -> dict[str, str]:
         "limit": "all items" if run.limit is None else f"{run.limit} items",
         "seed": str(run.seed),
         "temperatures": ", ".join(f"{one.temperature:g}" for one in drawn),
-        "token limits": ", ".join(str(one.max_tokens) for one in drawn),
+        "token limits": ", ".join(dict.fromkeys(str(one.max_tokens) for one in drawn)),
         "replies a prompt": ", ".join(str(one.n) for one in drawn),
         "answers": str(file.task.mode),
         "data": file.data.label,
@@ -118,6 +122,18 @@ def run_facts(file: RunFile) -> dict[str, str]:
         "judges": ", ".join(entry.name for entry in file.judges) or "none",
         "version of the program": file.version,
     }
+
+
+def side_names(folders: Sequence[RunFolder]) -> list[str]:
+    """The shortest names of some runs that differ: models, with their tags, or all that differs."""
+    files = [folder.read() for folder in folders]
+    models = [file.model.name for file in files]
+    tagged = [f"{name} @{one.tag}" for name, one in zip(models, folders, strict=True)]
+    for own in (models, tagged if all(folder.tag for folder in folders) else []):
+        if own and len({*own}) == len(own):
+            return own
+    facts = run_differences(files)
+    return [f"{name}, {fact}" if fact else name for name, fact in zip(models, facts, strict=True)]
 
 
 def distinguishing(facts: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[str]:

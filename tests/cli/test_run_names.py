@@ -72,6 +72,8 @@ def test_a_tag_of_several_runs_stands_for_all_of_them(alike: Toy, capsys: Lines)
     assert models == {"oracle", "literal"}
     assert on(alike, "compare", "@both") == 0
     assert "A (literal)" in capsys.readouterr().out
+    assert on(alike, "compare", "toy/oracle@both", "@pilot") in (0, 1)
+    assert "A (oracle @both) and B (oracle @pilot)" in capsys.readouterr().out
     assert on(alike, "table", "@both", "--where", "variant=base", "--json") == 0
     assert on(alike, "report", "@both", "-o", str(alike.folder / "both.html")) == 0
     assert "wrote 2 runs" in capsys.readouterr().out
@@ -117,6 +119,8 @@ def test_a_name_of_no_run_is_told(named: Toy) -> None:
     for name in ("@nobody", "toy/nobody", "toy/oracle@nobody", "@", "toy/", "/"):
         with pytest.raises(StoreError, match=r"no run '.*harness list runs"):
             find_run(named.results, name)
+    with pytest.raises(StoreError, match=r"'toy' .*; did you mean toy/literal or toy/oracle\?"):
+        find_run(named.results, "toy")
 
 
 def test_a_tag_changes_no_file_of_a_run_and_stays_when_it_is_run_again(toy: Toy) -> None:
