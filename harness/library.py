@@ -196,10 +196,18 @@ def evaluate(
     judges, those of the task. Finished calls are stored below `results/`: call it again to resume.
     `limit` takes a seeded subset of the samples; commands take the run as `@TAG`.
     """
-    if isinstance(judges, str) or isinstance(variants, str) or (limit is not None and limit < 1):
-        raise SpecError("judges and variants are lists of names, and limit is at least 1")
+    if limit is not None and not (isinstance(limit, int) and limit >= 1):
+        raise SpecError(f"limit {limit!r}: give a whole number from 1 on, or None")
+    named = {"task": (task,), "tag": (tag or "",), "variants": _names(variants, "variants")}
+    named |= {} if judge_model is None else {"judge_model": (judge_model,)}
+    if odd := [(key, x) for key, given in named.items() for x in given if not isinstance(x, str)]:
+        raise SpecError(f"{odd[0][0]} {odd[0][1]!r}: give a name")
+    if not isinstance(model, str) and not hasattr(model, "answer"):
+        raise SpecError(f"model {model!r}: give a name, a FunctionModel or another Model")
+    if not isinstance(seed, int):
+        raise SpecError(f"seed {seed!r}: give a whole number")
     options = RunOptions(
-        *(task, model, tuple(judges), tuple(variants)),
+        *(task, model, _names(judges, "judges"), _names(variants, "variants")),
         judge_model=judge_model,
         seed=seed,
         limit=limit,
@@ -405,4 +413,7 @@ def _scores(rows: Iterable[ScoreRow]) -> DataFrame:
 def _names(given: Iterable[_T] | None, name: str) -> tuple[_T, ...]:
     if isinstance(given, str):
         raise SpecError(f"{name} {given!r}: give a list of names")
-    return tuple(given or ())
+    try:
+        return tuple(given or ())
+    except TypeError:
+        raise SpecError(f"{name} {given!r}: give a list of names") from None

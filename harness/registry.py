@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -125,9 +126,8 @@ class Registry:
             if folder is not None and not folder.is_dir():
                 raise SpecError(f"{option} {folder}: no such folder")
         homes = dict.fromkeys([home.resolve(), shipped_home().resolve()])
-        own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        cache = os.environ.get("HARNESS_CACHE") or Path(own) / "pragmatics-harness"
-        return cls(tuple(homes), os.environ, Path(cache), prompts)
+        cache = os.environ.get("HARNESS_CACHE")
+        return cls(tuple(homes), os.environ, Path(cache) if cache else _users_cache(), prompts)
 
     @property
     def prompts(self) -> Prompts:
@@ -290,6 +290,10 @@ class Registry:
             samples = list(read(files, overlay))
             if wrong := [part for part in samples if not isinstance(part, Sample)]:
                 raise TypeError(f"gives {wrong[0]!r}, which is no harness.core.Sample")
+            for part in samples:
+                texts = chain(part.fields.values(), *part.references.values(), part.choices)
+                if odd := [x for x in (part.id, part.group, *texts) if not isinstance(x, str)]:
+                    raise TypeError(f"sample {part.id}: {odd[0]!r} is no text")
         return samples
 
     def batch_server(self, model: Model) -> "BatchServer[Any]":
@@ -414,3 +418,12 @@ def schema_text(kind: str, *, has_plugins: bool = True) -> str:
         raise SpecError(f"no kind of file {kind!r}{did_you_mean(kind, list(known))}")
     content = msgspec.json.encode(json_schema(known[kind], title=f"harness {kind}"))
     return msgspec.json.format(content, indent=1).decode() + "\n"
+
+
+def _users_cache() -> Path:
+    """The folder of this program in the user's cache; SpecError where the user has no home."""
+    try:
+        own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise SpecError("this user has no home folder; set HARNESS_CACHE to a folder") from None
+    return Path(own) / "pragmatics-harness"

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -82,7 +83,7 @@ class Workspace:
         """The same workspace, whose calls may cost so many US dollars at most; None: as before."""
         if usd is None:
             return self
-        if not usd >= 0:
+        if not isinstance(usd, int | float) or not 0 <= usd < inf:
             raise SpecError(f"budget_usd {usd}: give US dollars from 0 on")
         return replace(self, terms=replace(self.terms, budget=cached.Budget(usd)))
 

@@ -256,3 +256,16 @@ def test_a_task_is_checked_when_it_is_read(toy: Toy, old: str, new: str, fact: s
 def test_a_resource_that_no_home_has_is_named(toy: Toy, name: str) -> None:
     with pytest.raises(SpecError, match=f"tasks/{name} is in none of"):
         toy.space().registry.resource(name)
+
+
+def test_a_home_is_asked_for_where_it_is_needed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "~")  # as of a user id without an entry
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    assert Registry.open(tmp_path).cache == tmp_path
+
+    monkeypatch.delenv("HARNESS_CACHE")
+    with pytest.raises(SpecError, match="no home folder; set HARNESS_CACHE"):
+        Registry.open(tmp_path)

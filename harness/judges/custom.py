@@ -154,7 +154,10 @@ class SourcedJudge:
     def ask(self, sample: Sample, response: Response) -> tuple[Request, ...]:
         """What the judge asks; SpecError where its code raises."""
         with foreign_code(f"judge {self.name}: ask"):
-            return self.judge.ask(sample, response)
+            asked = tuple(self.judge.ask(sample, response))
+            if odd := [one for one in asked if not isinstance(one, Request)]:
+                raise TypeError(f"gives {odd[0]!r}, which is no harness.core.Request")
+            return asked
 
     def read(self, cases: Sequence[Case]) -> list[Verdict]:
         """The judge's verdicts; SpecError where its code raises, or gives too few or too many."""

@@ -13,6 +13,7 @@ from harness.errors import ModelError, SpecError
 from harness.models.client.retry import Call, RetryPolicy, send_all
 from harness.parts import ChoiceScore, Mode, Reason
 from harness.specs.plugins import source_digest
+from harness.text.cleanup import repair_surrogates
 
 Reply = Callable[..., str | Awaitable[str | None] | None]
 Scores = Callable[..., Sequence[float] | Awaitable[Sequence[float]]]
@@ -114,7 +115,7 @@ class FunctionModel:
                 return Response.failed(request.key, Reason.EMPTY, "the function returned no text")
             if not isinstance(returned, str):
                 raise TypeError(f"reply returns a text or None, not {type(returned).__name__}")
-            return Response(request.key, texts=(returned,))
+            return Response(request.key, texts=(repair_surrogates(returned),))
         values, count = [float(value) for value in returned], len(request.choices)
         if len(values) != count or not all(map(isfinite, values)):
             fact = f"score returns a finite log-probability for each of {count} choices"
@@ -125,4 +126,5 @@ class FunctionModel:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    return Response.failed(request.key, Reason.FAILED, f"{type(error).__name__}: {error}")
+    message = repair_surrogates(f"{type(error).__name__}: {error}")
+    return Response.failed(request.key, Reason.FAILED, message)

@@ -180,7 +180,8 @@ def _refuse_secrets(
             named |= {*filter(None, [spec.key_env]), *spec.headers_env.values()}
     keys = {registry.environ.get(key, ""): f"the key in {key}" for key in sorted(named)}
     found = {value: what for value, what in keys.items() if len(value) >= LEAST_SECRET}
-    for place in (Path.home(), Path.cwd(), workspace.results.resolve(), *registry.homes):
+    home = [*map(Path, filter(None, [os.environ.get("HOME")]))]
+    for place in (*home, Path.cwd(), workspace.results.resolve(), *registry.homes):
         if len(place.parts) > 2:
             found.setdefault(str(place), f"a path of this machine ({place})")
     for table in (run.task.data.map for run in runs):

@@ -70,6 +70,8 @@ class PricesSpec(Spec, frozen=True, kw_only=True):
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 AtLeastOne = Annotated[int, Meta(ge=1)]
+Concurrency = Annotated[int, Meta(ge=1, le=10_000)]
+Seconds = Annotated[float, Meta(gt=0, le=30 * 24 * 3600)]
 NotNegative = Annotated[int, Meta(ge=0)]
 Positive = Annotated[float, Meta(gt=0)]
 
@@ -143,9 +145,9 @@ class ServerSpec(Spec, frozen=True, kw_only=True):
     base_url: str
     base_url_env: str | None = None
     key_env: str | None
-    concurrency: AtLeastOne = 64
-    timeout_s: Positive = 120.0
-    total_s: Positive = 900.0
+    concurrency: Concurrency = 64
+    timeout_s: Seconds = 120.0
+    total_s: Seconds = 900.0
     attempts: AtLeastOne = 6
     headers_env: dict[str, str] = field(default_factory=dict)
 
@@ -305,8 +307,8 @@ class ModerationSpec(ServerSpec, frozen=True, kw_only=True, tag_field="kind", ta
     positive: str = "hateful"
     base_url: str = OPENAI_URL
     key_env: str | None = "OPENAI_API_KEY"
-    concurrency: AtLeastOne = 16
-    timeout_s: Positive = 60.0
+    concurrency: Concurrency = 16
+    timeout_s: Seconds = 60.0
 
 
 class PythonModelSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):

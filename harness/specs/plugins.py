@@ -172,7 +172,7 @@ def foreign_code(what: str) -> Iterator[None]:
         yield
     except HarnessError:
         raise
-    except Exception as error:  # whatever code of others raises, it is no bug of ours
+    except (Exception, SystemExit) as error:  # whatever code of others does, it is no bug of ours
         last = error if isinstance(error, SyntaxError) else extract_tb(error.__traceback__)[-1]
         place = f"{last.filename}, line {last.lineno}"
         fact = f"{what} failed ({type(error).__name__}: {error}; {place})"

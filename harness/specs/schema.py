@@ -4,7 +4,7 @@ Nothing here knows what a spec says, nor where files lie.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from datetime import date
 from enum import EnumType
@@ -21,6 +21,7 @@ from harness.errors import SpecError, did_you_mean
 
 LONGEST_SHOWN = 60
 DEEPEST = 100  # how deep a YAML file may nest
+LARGEST = 2**53  # the highest number that a key may have; keys of a lower one say so themselves
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SENTENCE = re.compile(r"(?<=[.;])\s+")
 _WORDS = {
@@ -92,11 +93,33 @@ def load_spec(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa
     An error names `where`, the key and the nearest valid one.
     """
     try:
-        return msgspec.convert(content, kind)
+        made = msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise SpecError(f"{where}: {_explain(content, kind, '$')}") from error
     except RecursionError:
         raise SpecError(f"{where}: nests more than {DEEPEST} deep; correct it") from None
+    if odd := next(_odd_numbers(made), None):
+        raise SpecError(f"{where}: `{odd}` is no number up to {LARGEST:,}; correct it")
+    return made
+
+
+def _odd_numbers(value: object, place: str = "") -> Iterator[str]:
+    """The keys of numbers that nothing can have: endless ones, NaN, beyond LARGEST.
+
+    What a mapping without keys of its own holds is for others to judge.
+    """
+    parts: Iterable[tuple[str, object]] = ()
+    if isinstance(value, Struct):
+        fields = structs.fields(value)
+        parts = ((f"{place}.{one.encode_name}", getattr(value, one.name)) for one in fields)
+    elif isinstance(value, tuple):
+        parts = ((f"{place}[{at}]", part) for at, part in enumerate(value))
+    elif isinstance(value, dict):
+        parts = ((f"{place}.{key}", one) for key, one in value.items() if isinstance(one, Struct))
+    elif isinstance(value, int | float) and not abs(value) <= LARGEST:
+        yield place.removeprefix(".")
+    for key, part in parts:
+        yield from _odd_numbers(part, key)
 
 
 def kinds_of(spec: Any) -> dict[str, Any]:  # noqa: ANN401 - a spec or a union of specs

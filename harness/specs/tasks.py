@@ -13,8 +13,8 @@ LABELLED = "labelled_table"
 class DecodingSpec(Spec, frozen=True, kw_only=True):
     """One way of drawing an answer."""
 
-    temperature: Annotated[float, Meta(ge=0)]
-    max_tokens: Annotated[int, Meta(ge=1)]
+    temperature: Annotated[float, Meta(ge=0, le=100)]
+    max_tokens: Annotated[int, Meta(ge=1, le=10**7)]
 
 
 class StepSpec(Spec, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class StepSpec(Spec, frozen=True, kw_only=True):
 
     name: str
     template: str
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=10**7)] | None = None
     is_unconditional: bool = False
     is_follow_up: bool | UnsetType = UNSET
     postprocess: Literal["none", "blank_line", "lead_in", "answer_line"] | UnsetType = UNSET
@@ -166,7 +166,7 @@ class TaskSpec(Spec, frozen=True, kw_only=True):
     classes: ClassesSpec | None = None
     made_of: str | None = None
     mode: Mode = Mode.GENERATE
-    chance: float | None = None
+    chance: Annotated[float, Meta(ge=0, le=1)] | None = None
 
     def __post_init__(self) -> None:
         temperatures = [decoding.temperature for decoding in self.decodings]

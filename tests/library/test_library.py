@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
 
@@ -393,10 +394,24 @@ def test_a_workspaces_budget_stays(served: Path) -> None:
         space.with_budget(-1)
 
 
-@pytest.mark.parametrize("given", [{"judges": "ngram-cosine"}, {"variants": "base"}, {"limit": 0}])
-def test_lists_are_lists(folder: Path, given: dict[str, Any]) -> None:
-    with pytest.raises(ph.HarnessError, match="lists of names, and limit is at least 1"):
-        ph.evaluate("intent_resolution", model="oracle", **given)
+@each(
+    ("name", "value"),
+    [
+        *(("judges", "ngram-cosine"), ("variants", "base"), ("variants", 3), ("variants", [3])),
+        *(("limit", 0), ("limit", "5"), ("budget_usd", "x"), ("seed", "1"), ("tag", 3)),
+        *(("judge_model", 3), ("model", 7), ("task", None)),
+    ],
+)
+def test_an_argument_of_another_type_is_named(folder: Path, name: str, value: object) -> None:
+    given: dict[str, Any] = {"task": "intent_resolution", "model": "oracle", name: value}
+    with pytest.raises(ph.HarnessError, match=rf"{name} .*: give "):
+        ph.evaluate(**given)
+
+
+def test_half_a_character_of_a_function_is_repaired(served: Path) -> None:
+    model = ph.FunctionModel("mine", reply=lambda _: "a \ud800 b")
+
+    assert set(ph.evaluate("my_task", model=model, variants=None).samples.answer) == {"a \ufffd b"}  # type: ignore[arg-type]  # None is no list
 
 
 def test_rates_errors_and_a_bundle_come_from_a_run_of_labelled_texts(

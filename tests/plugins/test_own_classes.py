@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.toy import Toy, lines
+from support.toy import Lines, Toy, lines
 
 from harness.core import Case, Judge, Response, Sample
 from harness.errors import SpecError
@@ -205,6 +205,13 @@ def test_a_task_is_read_by_a_reader_of_ones_own_whose_source_is_in_the_label(own
     assert own.main("check", "reader", "by_line.py:read", str(own.folder / "data/toys/toy.jsonl"))
 
 
+ODD_MODEL = """\
+class Says(TextModel):
+    def answer(self, requests):
+        for one in super().answer(requests):
+            yield type(one)("another key", one.texts)
+
+"""
 BROKEN = [
     ("entry: exact.py:Exact", "entry: gone.py:Exact", "gone.py: No such file or directory"),
     ("entry: exact.py:Exact", "entry: exact.py:Exat", "no 'Exat' in "),
@@ -212,6 +219,7 @@ BROKEN = [
     ("entry: exact.py:Exact", "entry: no_module:Exact", "module no_module failed (ModuleNotFound"),
     ("settings:", "setings:", "unknown key `setings`; did you mean settings?"),
     ("class Exact", "class Exact(", "exact.py failed (SyntaxError: "),
+    ("class Exact", "raise SystemExit(0)\nclass Exact", "exact.py failed (SystemExit: 0; "),
     ("(ComputedJudge)", "", "is no class with a method `build`"),
     ("    metric", "    metrics", "Exact of "),
     ("class Exact(ComputedJudge):", "Exact = 3\nclass Other(ComputedJudge):", "is no class"),
@@ -248,6 +256,16 @@ def test_an_error_in_ones_own_code_is_named_with_its_line(own: Toy) -> None:
     own.edit("configs/judges/exact.py", "float(", "float(1 / 0 + ")
     with pytest.raises(SpecError, match=r"judge exact: read failed \(ZeroDiv.*exact.py, line \d+"):
         verdict(judge(own), "yes1")
+
+
+def test_what_ones_own_code_may_not_give_is_named(own: Toy, capsys: Lines) -> None:
+    own.edit("configs/models/says.py", "class Says(TextModel):", ODD_MODEL)
+    assert own.run(model="says") == 2
+    assert "model says: answer gives one Response, with its key, to each" in capsys.readouterr().err
+
+    own.edit("tasks/by_line.py", '{"story": line}', '{"story": 7}')
+    with pytest.raises(SpecError, match="sample s0: 7 is no text"):
+        own.space().registry.read("by_line.py:read", [own.home / "tasks/toy.yaml"], None)
 
 
 def test_too_few_verdicts_are_an_error(own: Toy) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.each import each
 
 from harness.errors import SpecError
+from harness.specs.judges import JudgeSpec
 from harness.specs.models import ModelSpec
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import TaskSpec
@@ -53,6 +54,24 @@ def test_what_is_recursive_deep_or_endless_is_one_message(text: str, told: str) 
             assert str(path) in str(caught.value)
             assert told in str(caught.value)
             assert len(str(caught.value)) < 1_000
+
+
+@each(
+    ("key", "told"),
+    [
+        *(("timeout_s: .inf", "<= 2592000"), ("concurrency: 1000000000", "<= 10000")),
+        ("attempts: 1" + "0" * 30, "`attempts` is no number up to"),
+        ("scale: {low: 0, high: 1" + "0" * 30 + "}", "`scale.high` is no number up to"),
+    ],
+)
+def test_a_number_that_nothing_can_have_is_named(tmp_path: Path, key: str, told: str) -> None:
+    kind = ("stated", JudgeSpec) if "scale" in key else ("openai\nmodel: m", ModelSpec)
+    path = tmp_path / "toy.yaml"
+    path.write_text(f"about: a\nkind: {kind[0]}\n{key}\n", "utf-8")
+
+    with pytest.raises(SpecError) as caught:
+        read(path, kind[1])
+    assert told in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "no access"])

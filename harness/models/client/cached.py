@@ -9,7 +9,7 @@ from typing import Literal, Self
 from msgspec import json
 
 from harness.core import Model, Request, Response
-from harness.errors import BudgetReached, ModelError, NoServerError, StoreError, of_model
+from harness.errors import BudgetReached, ModelError, NoServerError, SpecError, StoreError, of_model
 from harness.parts import NO_REPLY, Mode, Reason, Usage, possible
 from harness.specs.models import PriceSpec
 from harness.storage.ledger import Ledger
@@ -206,6 +206,9 @@ class CachedClient:
             if budget and price:
                 planned = budget.within(planned, price)
             for response in self.model.answer(planned):
+                if not isinstance(response, Response) or response.key not in left:
+                    said = "answer gives one Response, with its key, to each request"
+                    raise SpecError(f"model {self.model.name}: {said}; not {response!r:.80}")
                 request, priced = left.pop(response.key), response
                 if price:
                     cost = price.cost(response.usage, is_batch=self.is_batch)
