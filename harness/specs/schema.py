@@ -109,15 +109,17 @@ def _odd_numbers(value: object, place: str = "") -> Iterator[str]:
     What a mapping without keys of its own holds is for others to judge.
     """
     parts: Iterable[tuple[str, object]] = ()
-    if isinstance(value, Struct):
-        fields = structs.fields(value)
-        parts = ((f"{place}.{one.encode_name}", getattr(value, one.name)) for one in fields)
-    elif isinstance(value, tuple):
-        parts = ((f"{place}[{at}]", part) for at, part in enumerate(value))
-    elif isinstance(value, dict):
-        parts = ((f"{place}.{key}", one) for key, one in value.items() if isinstance(one, Struct))
-    elif isinstance(value, int | float) and not abs(value) <= LARGEST:
-        yield place.removeprefix(".")
+    match value:
+        case Struct():
+            fields = structs.fields(value)
+            parts = ((f"{place}.{one.encode_name}", getattr(value, one.name)) for one in fields)
+        case tuple():
+            parts = ((f"{place}[{at}]", part) for at, part in enumerate(value))
+        case dict():
+            owned = ((key, one) for key, one in value.items() if isinstance(one, Struct))
+            parts = ((f"{place}.{key}", one) for key, one in owned)
+        case int() | float() if not abs(value) <= LARGEST:
+            yield place.removeprefix(".")
     for key, part in parts:
         yield from _odd_numbers(part, key)
 
