@@ -81,7 +81,6 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
     _warn_of_judges(boards[boards["task"].isin(tasks)], verdicts)
     warn_of_alarms(asked[asked["task"].isin(tasks)])  # of what is not shown nothing is said
     wrote = f"wrote {len(rows)} rows to {table}" if is_file else ""
-    wrote = "missing verdicts count as wrong: no file" if is_wrong else wrote
     rest = f"--all prints {' and '.join(left)}" if left else ""
     say("; ".join(filter(None, (wrote, rest))))
 
@@ -152,7 +151,7 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
         if any(lost):
             shown["missing"] = pandas.Series(lost, dtype=object)
     title = _title(matrix, files[matrix["run"].iat[0]])
-    show(shown, title, keys=1 + (shown.columns[0] != "model"))
+    show(shown, title, keys=1 + [*shown.columns].index("model"))
     printed = {row.signature for _, columns in lines for own in columns for row in own}
     notes = views.board_notes(matrix[matrix["signature"].isin(printed)])
     for note in notes if len(variants) == 1 else [*notes, "Intervals and ranks: --variant NAME."]:
@@ -229,7 +228,7 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
         f"implicitness: {scorer}" if scorer else "",
         f"answers: {drawn}" + (f", {repeats[1:]} each" if repeats not in ("n", "n1") else ""),
         f"seed{'s' * (len(seeds) > 1)} {folded(seeds)}",
-        "*: verdicts are missing" if matrix["missing"].any() else "nothing missing",
+        "*: verdicts are missing" if matrix["missing"].any() else matrix["missing_as"].iat[0],
     ]
     lines = [
         f"{row.task}{variant}: {RANKING.get(row.ranked_by, row.metric)} by {row.judge}{label}",

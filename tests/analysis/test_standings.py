@@ -296,7 +296,7 @@ def test_missing_verdicts_may_be_counted_as_wrong(
     assert (found["eel"].rank, found["fox"].rank) == (1, 2)
     out = ["--results", str(tmp_path)]
     assert main(["leaderboard", "--missing", "wrong", "--task", "toy", *out]) == 0
-    assert "missing verdicts count as wrong: no file" in capsys.readouterr().out
+    assert "seed 0; missing verdicts are wrong" in capsys.readouterr().out
     assert not (tmp_path / "leaderboard.csv").exists()
     assert main(["compare", "toy/ant", "toy/bee", "--missing", "wrong", *out]) == 0
     assert "on 30 independent items" in capsys.readouterr().out

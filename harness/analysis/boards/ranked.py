@@ -258,6 +258,7 @@ def unranked(heads: DataFrame, constant: Collection[str]) -> DataFrame:
         **{"tpr": np.nan, "fpr": np.nan, "has_rates": False, "why": None, "ranked_by": "mean"},
         **dict.fromkeys([*_RANKS, "shared", "rank_clusters"], np.nan),
         board=heads.groupby("recipe", observed=True, sort=False).ngroup(),
+        missing_as="nothing missing",
         is_control=(heads["kind"] == CONTROL).astype(bool),
         is_constant=heads["signature"].isin(constant),
     )
@@ -345,6 +346,7 @@ def _with_intervals(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
 def _with_missing(heads: DataFrame, held: Mapping[str, Held]) -> DataFrame:
     """Headlines whose value, interval and counts are of the verdicts that are at hand."""
     heads = heads.astype({"n": "int64", "missing": "int64"})
+    heads["missing_as"] = "missing verdicts are wrong"
     for at, row in zip(heads.index, heads.itertuples(), strict=True):
         if (one := held.get(str(row.signature))) is None:
             continue
