@@ -71,16 +71,14 @@ class RunChoice:
         """The runs of the plan, or of the options."""
         from harness.cli.app import parameters_of
         from harness.cli.plans.study import Study
-        from harness.pipeline.studies.plans import Cell, plan_cells
+        from harness.pipeline.studies.plans import option_cells, plan_cells
 
         options.checked_tag(asking.tag)
         line = ProgressLine()
         if self.plan is None:
             space = where.workspace(calling, progress=line)
             wanted = self._options(asking, where.table, space.registry.filed)
-            has_others = len({one.model for one in wanted}) > 1
-            cells = [Cell(one, is_strict=True, has_others=has_others) for one in wanted]
-            return Study("", space, cells, line, "--budget", is_json)
+            return Study("", space, option_cells(space, wanted), line, "--budget", is_json)
         self._refuse_with_plan(asking, where)
         space = where.workspace(calling, progress=line)
         spec = space.registry.load("configs/plans", self.plan)
@@ -101,6 +99,8 @@ class RunChoice:
         given["--map"] = where.table
         if others := [name for name, value in given.items() if value is not None]:
             fact = f"{', '.join(others)}: not with a plan"
+            if self.plan in options.registry(where.home).names("tasks"):
+                raise SpecError(f"{fact}; {self.plan} is a task: write --task {self.plan}")
             raise SpecError(f"{fact}; write the keys of these into {self.plan} (docs/money.md)")
 
     def _options(

@@ -119,6 +119,18 @@ def test_a_model_that_cannot_start_stops_no_other(
     assert toy.run("--variant", "base", model="new") == 2
 
 
+def test_a_control_is_left_out_of_a_task_that_does_not_define_it(toy: Toy, capsys: Lines) -> None:
+    words = ("run", "--task", "toy,quiz", "--model", "oracle,literal", "--limit", "2")
+
+    assert toy.main(*words) == 0
+
+    assert "left out: literal is no control of task quiz" in capsys.readouterr().err
+    ran = {"/".join(path.parts[-3:-1]) for path in toy.runs()}
+    assert ran == {"toy/oracle", "toy/literal", "quiz/oracle"}
+    assert toy.main("run", "toy", "--model", "oracle") == 2
+    assert "toy is a task: write --task toy" in capsys.readouterr().err
+
+
 def test_the_status_tells_what_is_done_left_and_missing_of_each_cell(
     toy: Toy, stub: StubServer, capsys: Lines
 ) -> None:

@@ -4,6 +4,7 @@ All of a model's runs follow each other and share it, so that weights are loaded
 share one budget. A cell that fails stops no other.
 """
 
+import logging
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from harness.workspace import Workspace
 DONE, FAILED, OUT_OF_BUDGET, BUG = "done", "failed", "out of budget", "bug"
 """How a cell ends: its run is written, or an error, the budget or a bug came before that."""
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -92,15 +94,32 @@ def plan_cells(
     if not asked:
         raise SpecError(f"plan {name}: it names no model; list some under `models` or `controls`")
     cells = list[Cell]()
-    for model, made in asked.items():
+    for model in asked:
         for part, controls, models in parts:
-            sources = workspace.registry.load("tasks", part.task).controls
-            is_undefined = isinstance(made, ScriptedSpec) and made.policy not in sources
-            if model in models if model not in controls else not is_undefined:
+            is_own = model in controls and _is_defined(workspace, part.task, model)
+            if is_own or (model in models and model not in controls):
                 cells += _cells(spec, part, model)
     if not cells:
         raise SpecError(f"plan {name}: none of its controls is defined by one of its tasks")
     return cells
+
+
+def option_cells(workspace: Workspace, wanted: Sequence[RunOptions]) -> list[Cell]:
+    """The runs of options, but for controls that are those of another task alone."""
+    kept = [one for one in wanted if _is_defined(workspace, one.task, str(one.model))]
+    kept = kept if {one.model for one in kept} == {one.model for one in wanted} else [*wanted]
+    for one in wanted:
+        if one not in kept:
+            _log.warning("left out: %s is no control of task %s", one.model, one.task)
+    has_others = len({one.model for one in kept}) > 1
+    return [Cell(one, is_strict=True, has_others=has_others) for one in kept]
+
+
+def _is_defined(workspace: Workspace, task: str, model: str) -> bool:
+    """Whether a model is none of the controls, or one that a task defines."""
+    made = workspace.registry.load("configs/models", model)
+    defined = workspace.registry.load("tasks", task).controls
+    return not isinstance(made, ScriptedSpec) or made.policy in defined
 
 
 def _cells(spec: PlanSpec, part: PlannedTask, model: str) -> Iterator[Cell]:
