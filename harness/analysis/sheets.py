@@ -9,6 +9,7 @@ from harness.data.annotation import BETWEEN, FIELDS, GUIDE, STRESSES
 from harness.data.ratings import KEY_COLUMNS, MARKS, RATER, RATING, ROW
 from harness.errors import DataError, SpecError, did_you_mean
 from harness.implicitness.pairs import Items, TrainingPair, unit_names
+from harness.implicitness.splits import with_negatives
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.plan import subsample
@@ -222,20 +223,29 @@ def _wanted(option: str, wanted: Sequence[str], known: list[str]) -> list[str]:
     return [*wanted] or known[:1]
 
 
+NOT = " (negative)"
+"""Ends the source of a pair whose sentences have two meanings."""
 Unit = tuple[str, str, Mapping[str, str], str]
 """What a row asks of: its block, what units of one block differ in or where a pair is from, the
 fields that the form's templates see, and the text to judge."""
 
 
 def pair_units(pairs: Sequence[TrainingPair], each: int | None, seed: int) -> list[Unit]:
-    """A unit for each pair, named by its place from 1; `each` pairs of a source, by the seed."""
+    """A unit for each pair and one for its negative, named by its place from 1.
+
+    `each` units of a source are drawn by the seed, half of them negatives where there are any.
+    """
     by_source: dict[str, list[Unit]] = {}
-    for place, pair in enumerate(pairs, 1):
-        fields = {"implicit": pair.implicit, "explicit": pair.explicit}
-        own = by_source.setdefault(source := pair.source or "all", [])
-        own.append((str(place), source, fields, pair.explicit))
+    for place, pair in enumerate(with_negatives(pairs, seed=seed), 1):
+        source = pair.source or "all"
+        whole = {source: (pair.implicit, pair.explicit), f"{source}{NOT}": pair.negative}
+        for name, sides in whole.items():
+            if sides is not None:
+                fields = dict(zip(("implicit", "explicit"), sides, strict=True))
+                by_source.setdefault(name, []).append((str(place), name, fields, sides[1]))
+    kinds = 2 if any(name.endswith(NOT) for name in by_source) else 1
     drawn = (sorted(own, key=lambda unit: digest((seed, unit[2]))) for own in by_source.values())
-    return [unit for own in drawn for unit in own[:each]]
+    return [unit for own in drawn for unit in own[: each and -(-each // kinds)]]
 
 
 def item_units(of: str, items: Items) -> list[Unit]:

@@ -170,7 +170,7 @@ def evaluate(
     warn(overlap_message(result.scorer, result.trained_on, result.items, what="items"))
     compared = people_and_metric(items, people, scorer_judged(items, result))
     if is_json:
-        found = asdict(result) | {"measured": plain_rows(result.measured)}
+        found = asdict(result) | {"measured": plain_rows(result.measured)} | compared.attrs
         show_json(found | {"means": plain_rows(result.means), "people": plain_rows(compared)})
     show(result.measured, f"{result.scorer} on {source}")
     if len(result.means):

@@ -107,6 +107,7 @@ def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) ->
         name: tuple(sorted(ranking.levels))
         for name, ranking in zip(unit_names(items.rankings), items.rankings, strict=True)
     }
+    gold = Judged("gold", {name: tuple(map(float, own)) for name, own in levels.items()}, {})
     rows: list[dict[str, Any]] = []
     for part, members in enumerate(_parts(people), 1):
         own = [_row(one, members, levels) for one in members]
@@ -122,7 +123,17 @@ def people_and_metric(items: Items, people: Sequence[Judged], scorer: Judged) ->
         every = [*own, {"who": "people"} | whole, _row(on_these, members, levels)]
         rows += [{"part": str(part)} | row for row in every]
     frame = pandas.DataFrame(rows, columns=["part", "who", *_MEANS, *_COUNTS])
+    frame.attrs["each"] = [row for one in (*people, scorer, gold) for row in _one_by_one(one)]
     return frame.astype(dict.fromkeys(_MEANS, "float64"))
+
+
+def _one_by_one(one: Judged) -> list[dict[str, Any]]:
+    """The ranks of each set, the most explicit sentence 1, and whether each choice was right."""
+    ranks = [
+        {"topic": name, "who": one.who, "ranks": pandas.Series(own).rank().tolist()}
+        for name, own in one.ranks.items()
+    ]
+    return ranks + [{"topic": n, "who": one.who, "right": own} for n, own in one.credits.items()]
 
 
 def _parts(people: Sequence[Judged]) -> list[list[Judged]]:

@@ -143,13 +143,15 @@ class ValuesLayout(FilesLayout, frozen=True, kw_only=True, tag="file", tag_field
     `values` names the columns of numbers, as `measure` does; `lengths: true` counts the characters
     of texts instead. A list of numbers counts from 1 in `place`. `records` is the key of the rows
     in a JSON file. `pairs: true` reads the sentence pairs of `impscore train` as rows of source,
-    topic, implicit and explicit. Numbers that share a cell are averaged.
+    topic, implicit and explicit. Numbers that share a cell are averaged. `mean: true` adds a row of
+    the means of each column.
     """
 
     values: Names
     records: str = ""
     lengths: bool = False
     pairs: bool = False
+    mean: bool = False
 
 
 LayoutSpec = RunsLayout | CountsLayout | CodersLayout | ValuesLayout

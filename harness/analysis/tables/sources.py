@@ -167,6 +167,9 @@ def value_facts(layout: ValuesLayout, files: Files) -> DataFrame:
                 dims = {**key, "measure": measure, "place": at}
                 own = found.setdefault(tuple(dims.items()), [])
                 own += [] if one in (None, "") else [_number(one, measure)]
+    for known, values in list(found.items()) if layout.mean else ():
+        whole = {**dict(known), **dict.fromkeys(layout.rows, TOTAL)}
+        found.setdefault(tuple(whole.items()), []).extend(values)
     several = [values if len(values) > 1 else None for values in found.values()]
     return facts(
         pandas.DataFrame(map(dict, found)),
@@ -174,6 +177,7 @@ def value_facts(layout: ValuesLayout, files: Files) -> DataFrame:
         n=[len(values) if values else None for values in several],
         sd=[stdev(values) if values else None for values in several],
         reason=["" if values else "the file's cell is empty" for values in found.values()],
+        block=[int(TOTAL in dict(dims).values()) for dims in found],
     )
 
 
