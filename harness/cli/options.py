@@ -17,7 +17,6 @@ from harness.errors import ExitCode as ExitCode
 from harness.errors import SpecError
 from harness.present.screen import PAGE, ProgressLine, warn
 from harness.storage.files import READ, check_output, files_named
-from harness.storage.tables import TABLE_ENDINGS
 
 if TYPE_CHECKING:
     from harness.registry import Registry
@@ -145,7 +144,7 @@ SOME_RUNS = A_RUN.replace("Run:", "Runs:").removesuffix(".") + "; @TAG is all th
 RunNames = Annotated[list[str], typer.Argument(metavar="RUN", help=SOME_RUNS)]
 SCORER_NAME = "Scorer of implicitness: a name in configs/scorers/, or the path of weights."
 ScorerName = Annotated[str, typer.Option(help=SCORER_NAME)]
-TABLE_FILE = f"File to write: {', '.join(TABLE_ENDINGS)}."
+TABLE_FILE = "File to write: .csv, .tsv, .jsonl or .parquet."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 WHOLE = option("Print everything, not what fits one screen alone.", False, flags="--all")
 TAG = option("Name for the run, which commands then take as @NAME.", None)
