@@ -29,7 +29,7 @@ from harness.pipeline.score import derived
 from harness.pipeline.setup import joined, stored_setup
 from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES, Registry
-from harness.specs.models import IMPORTED, HostedSpec
+from harness.specs.models import IMPORTED, HostedSpec, ModerationSpec
 from harness.specs.plugins import OWN
 from harness.storage.bundle import pack, unpack
 from harness.storage.cells import decode_json
@@ -176,7 +176,7 @@ def _refuse_secrets(
     registry = workspace.registry
     named = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN"}
     for spec in (registry.load("configs/models", n) for n in registry.names("configs/models")):
-        if isinstance(spec, HostedSpec):
+        if isinstance(spec, HostedSpec | ModerationSpec):
             named |= {*filter(None, [spec.key_env]), *spec.headers_env.values()}
     keys = {registry.environ.get(key, ""): f"the key in {key}" for key in sorted(named)}
     found = {value: what for value, what in keys.items() if len(value) >= LEAST_SECRET}

@@ -109,6 +109,18 @@ def test_a_damaged_run_is_refused_without_its_path(server: PageServer, tmp_path:
     assert str(tmp_path) not in body.decode()
 
 
+def test_of_a_browser_that_goes_away_nothing_is_said(
+    server: PageServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for error in (ConnectionResetError, BrokenPipeError):
+        try:
+            raise error
+        except ConnectionError:
+            server.handle_error(None, ("127.0.0.1", 1))
+
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_port_not_to_be_had_is_named(server: PageServer, tmp_path: Path, capsys: Lines) -> None:
     for port in (server.server_port, 70000):
         assert main(["report", "--serve", "--port", str(port), "--results", str(tmp_path)]) == 2

@@ -196,6 +196,8 @@ def folder_of(source: str) -> Path | None:
 @contextmanager
 def explain(source: str) -> Iterator[None]:
     """Silence loading, and turn its errors into a ModelError with a remedy."""
+    from pickle import UnpicklingError
+
     from safetensors import SafetensorError
     from transformers.utils import logging
 
@@ -206,6 +208,9 @@ def explain(source: str) -> Iterator[None]:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # unannotated
     try:
         yield
+    except UnpicklingError as error:
+        fact = "pickled weights are not loaded; convert them to safetensors"
+        raise ModelError(f"{source}: cannot be loaded: {fact}") from error
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         first, *_ = re.split(r"[.!?]\s", str(error).strip(), maxsplit=1)  # whole, not clipped
         fact = shorten(first.rstrip("."), 210, placeholder=" ...") or type(error).__name__

@@ -8,6 +8,7 @@ import base64
 import gzip
 import hashlib
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -191,6 +192,7 @@ class PageServer(ThreadingHTTPServer):
     """A server on loopback of one page, of the runs that `folders` finds below `results`."""
 
     daemon_threads = True
+    request_queue_size = 128  # five, the library's own, close some of 200 requests at once
 
     def __init__(
         self,
@@ -212,6 +214,11 @@ class PageServer(ThreadingHTTPServer):
     def url(self) -> str:
         """Where the page is."""
         return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a browser that has gone away."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came
 
     def state(self) -> dict[str, object]:
         """The number of the finished runs, and a digest of their files' times and sizes."""

@@ -15,6 +15,7 @@ from safetensors.numpy import save
 from support.each import each
 
 from harness.errors import ModelError
+from harness.models.local.checkpoints import explain
 from harness.models.local.classifiers import ClassifierCard, read_trained
 from harness.models.local.heads import load_head, scores
 
@@ -76,6 +77,11 @@ def test_a_changed_file_is_refused_and_texts_that_are_none_as_well(tmp_path: Pat
     (tmp_path / "texts.txt").unlink()
     with pytest.raises(ModelError, match="damaged"):
         read_trained(tmp_path, model="svm", task="toy")
+
+
+def test_pickled_weights_are_refused_with_the_remedy() -> None:
+    with pytest.raises(ModelError, match="pickled weights are not loaded; convert"), explain("m"):
+        pickle.loads(b"no pickle")
 
 
 def test_a_pickle_in_the_place_of_weights_is_not_run(tmp_path: Path) -> None:

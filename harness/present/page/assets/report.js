@@ -257,7 +257,7 @@ function passes(item) {
   if (judge && !read.length) return false;
   if (wanted && !(read.some((v) => finding(item, v)[2] === wanted) || (wanted === "missing" && !read.length))) return false;
   if (reason && !(read.some((v) => T(v[2]) === reason) || item[STEPS].some((s) => T(s[3]) === reason))) return false;
-  if (one("split") && !SPLITS[one("split")][1](item, judge)) return false;
+  if (Object.hasOwn(SPLITS, one("split")) && !SPLITS[one("split")][1](item, judge)) return false;
   return !matches || isMatch(item);
 }
 function isMatch(item) {
@@ -319,7 +319,7 @@ function apply(how = {}) {
 function fromHash() {
   const [name, query] = decodeHash();
   if (name !== "items" || query === null) return false;
-  state = {};
+  state = Object.create(null);  // without keys of its own, which an address may name
   for (const [key, value] of new URLSearchParams(query)) if (value !== "") state[key] = [...(state[key] || []), value];
   const wanted = one("open"); delete state.open;
   page = 0; at = -1; isOpen = false;
