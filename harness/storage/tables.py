@@ -7,6 +7,7 @@ names the file, the line and the remedy.
 import csv
 import io
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from harness.storage.files import refuse_source, write_whole
 
 TEXT: Final = "text"
 """The column that texts are read from by default."""
+MOST_CELLS, MOST_UNPACKED = 10**7, 1 << 29  # of a spreadsheet, and the bytes of a zip
 BOM: Final = "\ufeff"
 STDIN: Final = "-"
 Quotes = Literal["standard", "none"]
@@ -173,16 +175,33 @@ def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
     return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
 
 
+def refuse_swollen(path: Path, *, most: int = MOST_UNPACKED) -> None:
+    """Raise DataError for a zip, whatever it is called, that unpacks to more than `most` bytes."""
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        if (size := sum(entry.file_size for entry in archive.infolist())) > most:
+            fact = f"unpacks to {size:,} bytes, more than {most:,}"
+            raise DataError(f"{path}: {fact}; split it into several files")
+
+
 def _xlsx_records(path: Path) -> list[Record]:
     if not path.is_file():
         raise DataError(f"{path}: no such file; correct the path")
+    refuse_swollen(path)
     try:
+        from openpyxl import load_workbook
+
+        sheet = load_workbook(path).worksheets[0]
+        if (cells := sheet.max_row * sheet.max_column) > MOST_CELLS:
+            fact = f"{path}: its sheet spans {cells:,} cells, more than {MOST_CELLS:,}"
+            raise DataError(f"{fact}; delete the cells far from the others")
         frame = pandas.read_excel(path, header=None, dtype=object, keep_default_na=False)
     except ImportError as error:
         raise DataError(
             f"{path}: to read XLSX, the package openpyxl is needed, not installed here; run: "
             f"{install('sheets')}, or save the file as CSV UTF-8"
         ) from error
+    except DataError:
+        raise
     except Exception as error:  # what zip, XML and openpyxl's own checks raise
         raise DataError(
             f"{path}: not an XLSX file ({error}); save it again, or as CSV UTF-8"

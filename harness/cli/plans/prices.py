@@ -69,7 +69,7 @@ def put_sums(
     rest = f"what the others cost is unknown: {why}" if why else ""
     rest = rest or f"the others cost at most {usd(most)}: {end}"
     spent = f"stored calls have cost {usd(budget.spent_usd)} USD"
-    say(f"{cap} {budget.cap_usd:g}: {spent}, and {rest}")
+    say(f"{cap} {budget.cap_usd:.12g}: {spent}, and {rest}")
 
 
 def _sum(calls: DataFrame, *, is_batch: bool) -> str:

@@ -157,7 +157,7 @@ class Study:
         if runs:
             put_joint_boards(runs)
         if files and (budget := self.space.terms.budget) is not None:
-            say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:g} USD")
+            say(f"cost: {usd(budget.spent_usd)} of {budget.cap_usd:.12g} USD")
         for name, path in files.items():
             say(f"{name} {path}")
         if failed := [cell for cell in self.cells if cell.end != plans.DONE]:
