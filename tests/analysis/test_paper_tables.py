@@ -95,7 +95,7 @@ def test_other_samples_or_variants_make_tables_of_their_own(tmp_path: Path) -> N
 
 
 def test_a_task_of_one_judge_that_fits_no_table_has_its_own(tmp_path: Path) -> None:
-    for variant in ("cot5", "cot6"):
+    for variant in ("cot0", "cot5"):
         run_on_disk(tmp_path, "ant", {"near": "1110", "far": "1100"}, variant=variant)
     labelled(tmp_path, "ant", "nh" * 20, task="quiz")
 

@@ -80,10 +80,13 @@ def test_cut_reasoning_is_told_its_room_to_reason(
     assert "12 of reasoning: give it more room (max_tokens of the decoding, or reasoning_" in err
 
 
-def test_a_run_that_ends_early_names_the_rest(toy: Toy, stub: StubServer, capsys: Lines) -> None:
+def test_a_server_that_is_down_stops_no_other_model(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
     toy.edit("configs/models/beta.yaml", "base_url_env: HARNESS_SERVER_URL", "base_url_env: NONE")
-    assert toy.run("--variant", "base", model="alpha,beta,umpire,oracle") == 2
+    assert toy.run("--variant", "base", model="alpha,beta,oracle") == 1
 
     err = capsys.readouterr().err
-    assert "harness: model beta: no server at http://127.0.0.1:9/v1 " in err
-    assert err.endswith("; not run: umpire on toy, oracle on toy\n")
+    assert "[2/3] toy, beta: failed: model beta: no server at http://127.0.0.1:9/v1 " in err
+    assert "[3/3] toy, oracle: done" in err
+    assert "1 of 3 runs are not done; repeat the command to go on" in err
