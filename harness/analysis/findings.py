@@ -205,7 +205,7 @@ def pairs_finding(rows: Iterable[Row]) -> list[str]:
     if left := [row for row in tested if row.p_holm > LEVEL]:
         names = left[0].judge.replace(" vs ", " and ")
         pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
-        p = f" (p {left[0].p:.2f})".replace("0.", ".") if len(left) == 1 else ""
+        p = f" ({_p(left[0].p_holm)})" if len(left) == 1 else ""
         found.append(f"{pair} not significantly different by r{p}")
     return found
 

@@ -181,9 +181,9 @@ def test_pairs_of_judges_are_told_apart_by_the_corrected_p() -> None:
 
     assert pairs_finding(rows) == [
         "b agrees better than a: r by 0.11 (p .010)",
-        "1 of 2 pairs are not significantly different by r (p .04)",
+        "1 of 2 pairs are not significantly different by r (p .080)",
     ]
-    assert pairs_finding(rows[1:]) == ["a and c are not significantly different by r (p .04)"]
+    assert pairs_finding(rows[1:]) == ["a and c are not significantly different by r (p .080)"]
 
 
 def test_a_judge_of_two_snapshots_is_two_judges() -> None:
