@@ -12,6 +12,7 @@ from harness.storage.runs import EARLIER, RunFile, RunFolder
 
 _log = logging.getLogger(__name__)
 _MOST_LISTED = 20
+_COVER = ("variants", "limit", "judges", "version of the program")
 LAST = "@last"
 """The name of the run that was written last."""
 
@@ -45,6 +46,10 @@ def find_run(results: Path, name: str) -> RunFolder:
     found = _meant(results, name)
     if len(found) == 1:
         return found[0]
+    if found and "@" not in name and "/" in name and (one := _widest(found)) is not None:
+        words = "%s is %s, the newest run of most answers: %d others differ in variants or limit"
+        _log.warning(words, name, one.path.name[: shortest(found, 4)], len(found) - 1)
+        return one
     if found:
         raise _several(name, found)
     raise NoSuchRun(name, results)
@@ -79,6 +84,17 @@ def _meant(results: Path, name: str) -> list[RunFolder]:
     else:
         found = [p for p in found if p.path.name.startswith(name) or name.startswith(p.path.name)]
     return found
+
+
+def _widest(found: Sequence[RunFolder]) -> RunFolder | None:
+    """The newest run of most answers, where some differ in variants or limits alone; or None."""
+    try:
+        files = {folder: folder.read() for folder in found}
+    except StoreError:  # a damaged one may be meant
+        return None
+    rest = {tuple(run_facts(f)[n] for n in run_facts(f) if n not in _COVER) for f in files.values()}
+    by = max(found, key=lambda folder: (files[folder].planned, folder.written))
+    return by if len(rest) == 1 else None
 
 
 def _several(name: str, found: Sequence[RunFolder]) -> StoreError:

@@ -36,14 +36,23 @@ def test_a_run_is_found_by_its_names(named: Toy) -> None:
         assert find_run(named.results, f"toy/{path.parent.name}@{path.name[:8]}").path == path
 
 
-def test_an_ambiguous_name_lists_the_candidates_and_what_differs(named: Toy, capsys: Lines) -> None:
-    assert named.main("show", "toy/oracle") == 2
+def err_of(capsys: Lines) -> str:
+    return " ".join(capsys.readouterr().err.split())
 
+
+def test_an_ambiguous_name_lists_the_candidates_and_what_differs(named: Toy, capsys: Lines) -> None:
+    # Of runs that differ in how much they cover the one of most answers is meant.
+    assert named.main("show", "toy/oracle") == 0
+    assert "the newest run of most answers: 1 others differ in variants or" in err_of(capsys)
+    assert limit(find_run(named.results, "toy/oracle")) == ("oracle", None)
+
+    assert named.run("--variant", "base", "--seed", "1") == 0
+    assert named.main("show", "toy/oracle") == 2
     err = capsys.readouterr().err
-    assert "'toy/oracle' means 2 runs" in err
+    assert "'toy/oracle' means 3 runs" in err
     lines = [line for line in err.splitlines() if line.startswith(f"  {named.results}")]
     limits = [("limit all items" in line, "limit 2 items" in line) for line in lines]
-    assert sorted(limits) == [(False, True), (True, False)]
+    assert sorted(limits) == [(False, True), (True, False), (True, False)]
     assert sum(": @pilot, limit 2" in line for line in lines) == 1
 
 

@@ -7,6 +7,7 @@ that died again, and has it compute its parts again.
 
 import logging
 import os
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ QUIET = {
 AT_HAND = 2  # parts a worker has: one that it computes, and the next
 AHEAD = 4  # parts a worker, on average, that may be handed out beyond the oldest that is not done
 DEATHS = 6  # how many workers may die with a part in hand before it is taken for the cause
+_REACH_S = 10.0  # how long to wait, in seconds, for a cluster at an address
 PATIENCE_S = 1.0  # how long to wait, in seconds, before looking again for room for workers
 WARN_AFTER = 5  # so many looks in a row without room for any worker are logged
 PACKAGES = ("torch", "transformers", "sentence-transformers", "vllm")
@@ -140,10 +142,14 @@ class RayExecutor(Executor):
         if _ray().is_initialized():
             return
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        where = self._address or os.environ.get("RAY_ADDRESS")
         try:
+            if where and where[-1].isdigit():  # Ray itself would wait for a minute
+                host, _, port = where.rpartition("://")[2].rpartition(":")
+                socket.create_connection((host, int(port)), timeout=_REACH_S).close()
             _ray().init(self._address, include_dashboard=False, **quiet)
         except Exception as error:  # which Ray raises as it is where a node does not start in time
-            where = self._address or os.environ.get("RAY_ADDRESS") or "this machine"
+            where = where or "this machine"
             fact = " ".join(str(error).split())[:200]
             raise ModelError(
                 f"no Ray cluster answers at {where} ({fact}); start one with `ray start --head`, "
