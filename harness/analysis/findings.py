@@ -105,7 +105,8 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
             words += " on what both answered"
             tests += f"; the {lost} missing verdicts could undo it"
         return f"{words} by {small} to {large}{unit}, on {on} ({tests})"
-    least = detectable_difference((high - low) / 2, row.worth or row.clusters, power=POWER)
+    worth, count = row.worth or row.clusters, row.tests or 1
+    least = detectable_difference((high - low) / 2, worth, power=POWER, tests=count)
     seen = f"a difference of {_shown(row, (least,))[0]}{unit} would have been seen"
     if unit and least > 1:  # there is none beyond 100 points
         seen = "these are too few to see even one of 100 points"

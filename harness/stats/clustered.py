@@ -47,20 +47,22 @@ def clustered_mean(
 
 
 def detectable_difference(
-    reach: float, clusters: float, *, level: float = 0.95, power: float = 0.8
+    reach: float, clusters: float, *, level: float = 0.95, power: float = 0.8, tests: int = 1
 ) -> float:
     """The true difference that a test of this precision finds with a probability of `power`.
 
     `reach` is how far the interval of `level` goes to either side (Bloom 1995, "Minimum Detectable
-    Effects", Evaluation Review 19:547), `clusters` what an estimate is `worth`. ValueError unless
-    more than one.
+    Effects", Evaluation Review 19:547), `clusters` what an estimate is `worth`. Of several tests
+    that are corrected together, each is taken to be the one of the least p (Bonferroni). ValueError
+    unless more than one cluster.
     """
     if clusters <= 1:
         raise ValueError(f"{clusters} clusters have no error; give two or more")
     from scipy.special import stdtrit
 
-    sure, found = (float(stdtrit(clusters - 1, at)) for at in ((1 + level) / 2, power))
-    return reach * (1 + found / sure)
+    tails = (1 - level) / 2, (1 - level) / 2 / tests, 1 - power
+    sure, least, found = (-float(stdtrit(clusters - 1, tail)) for tail in tails)
+    return reach * (least + found) / sure
 
 
 def clusters_needed(

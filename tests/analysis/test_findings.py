@@ -111,10 +111,12 @@ def test_the_detectable_difference_is_found_as_often_as_is_said() -> None:
     from scipy.stats import nct, t
 
     # The chance that |t| passes the threshold where the truth is so large, in standard errors.
-    for clusters in (12, 60, 400):
-        threshold = t.ppf(0.975, clusters - 1)
-        shift = detectable_difference(threshold, clusters)
+    for clusters, tests in ((12, 1), (60, 1), (400, 1), (60, 4)):
+        reach, threshold = (t.ppf(1 - 0.025 / of, clusters - 1) for of in (1, tests))
+        shift = detectable_difference(reach, clusters, tests=tests)
         assert nct.sf(threshold, clusters - 1, shift) == pytest.approx(0.8, abs=0.015)
+    row = {"low": -0.02, "high": 0.04, "p": 0.5, "p_holm": 0.8, "tests": 4}
+    assert "a difference of 5 points would have been seen" in findings(ROW | row)[0]
     assert detectable_difference(1.96, 10**6) == pytest.approx(1.96 + 0.8416, abs=0.001)
     with pytest.raises(ValueError, match="give two or more"):
         detectable_difference(0.1, 1)
