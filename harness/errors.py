@@ -1,7 +1,7 @@
 """The errors that a user can mend (a message names fact, value and remedy), and the exit codes."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -60,6 +60,20 @@ def did_you_mean(name: str, known: list[str], listing: str = "") -> str:
     if listing and (close or more > 0):
         facts.append(f"(`{listing}` lists all)")
     return f"; {' '.join(facts)}"
+
+
+def check_names(
+    fact: str,
+    names: Iterable[str],
+    known: Collection[str],
+    *,
+    then: str = "",
+    error: type[Exception] = SpecError,
+) -> None:
+    """Raise an error for the first unknown name: the fact, the name, `then`, what is known."""
+    for name in names:
+        if name not in known:
+            raise error(f"{fact} {name!r}{then}{did_you_mean(name, [*known])}")
 
 
 class ExitCode(IntEnum):

@@ -15,7 +15,7 @@ import yaml
 from msgspec import Struct, structs
 
 from harness.core import Judge, Model, Sample
-from harness.errors import SpecError, did_you_mean
+from harness.errors import SpecError, check_names, did_you_mean
 from harness.judges.custom import JudgeContext, SourcedJudge
 from harness.models.custom import ModelContext, SourcedModel
 from harness.models.spread import HERE, Executor, placed
@@ -386,11 +386,9 @@ def _check_task(spec: TaskSpec, path: Path) -> None:
     reader, known = spec.data.reader, [*READERS]
     if reader not in known and ":" not in reader:
         known += plugins.plugin_kinds("harness.readers")
-        if reader not in known:
-            raise SpecError(f"{path}: no reader {reader!r}{did_you_mean(reader, known)}")
-    if strange := [name for name in spec.default_variants if name not in spec.variants]:
-        near = did_you_mean(strange[0], list(spec.variants))
-        raise SpecError(f"{path}: default variant {strange[0]!r} is not defined{near}")
+        check_names(f"{path}: no reader", [reader], known)
+    fact, names = f"{path}: default variant", spec.default_variants
+    check_names(fact, names, spec.variants, then=" is not defined")
 
 
 def without_keys(text: str, registry: Registry) -> str:
@@ -414,8 +412,7 @@ def schema_text(kind: str, *, has_plugins: bool = True) -> str:
             for added in sorted({*plugins.plugin_kinds(group)} - KINDS[group].keys()):
                 plugin = plugins.plugin(group, added, known=(), where=group)
                 known[name] |= plugins.spec_of(plugin, added, where=group)
-    if kind not in known:
-        raise SpecError(f"no kind of file {kind!r}{did_you_mean(kind, list(known))}")
+    check_names("no kind of file", [kind], known)
     content = msgspec.json.encode(json_schema(known[kind], title=f"harness {kind}"))
     return msgspec.json.format(content, indent=1).decode() + "\n"
 

@@ -9,7 +9,7 @@ from harness.analysis.flags import RateQuery, crossed, flags, sample_cells
 from harness.analysis.rates import RateTexts
 from harness.data.readers.labelled_table import OriginalRows, texts_of
 from harness.data.split import picked
-from harness.errors import DataError, did_you_mean
+from harness.errors import DataError, check_names
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import IMPLICITNESS
 from harness.storage.cells import filled, json_text
@@ -44,9 +44,8 @@ def read_rate_texts(
 def _data_cells(originals: OriginalRows, name: str, samples: Any) -> Any:  # noqa: ANN401 - an index and a column
     """The texts that the data has in a column, by sample."""
     columns, rows = originals.table.columns, originals.rows
-    if name not in columns:
-        close = did_you_mean(name, [one for one in columns if one])
-        raise DataError(f"{', '.join(map(str, originals.files))}: no column {name!r}{close}")
+    fact = f"{', '.join(map(str, originals.files))}: no column"
+    check_names(fact, [name], [one for one in columns if one], error=DataError)
     own = originals.table.cells(columns.index(name))
     found = [texts_of(filled(own[rows[one]])) if one in rows else () for one in samples]
     return pandas.Series(found, index=samples, dtype=object)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from harness.analysis.pairings import judge_named
-from harness.errors import SpecError, StoreError, did_you_mean
+from harness.errors import SpecError, StoreError, check_names
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.items import ItemAnswer, item_cells
 from harness.pipeline.score import RIGHT_OR_WRONG
@@ -149,10 +149,8 @@ def _answers(folders: Sequence[RunFolder], query: ItemQuery) -> DataFrame:
     found = answers.merge(samples[[*key, "cluster", "group"]], on=key, how="left")
     wanted = {"group": query.groups, "variant": query.variants}
     for what, names in wanted.items():
-        known = sorted({*found[what].unique()})
-        for name in (name for name in names if name not in known):
-            hint = did_you_mean(name, known)
-            raise SpecError(f"--{what} {name!r}: no answer of these runs is of it{hint}")
+        then = ": no answer of these runs is of it"
+        check_names(f"--{what}", names, {*found[what].unique()}, then=then)
     for what, names in wanted.items():
         found = found[found[what].isin(names)] if names else found
     if not len(found):

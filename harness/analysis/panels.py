@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.analysis.pairings import describe_differences
 from harness.data.ratings import named_ratings
-from harness.errors import SpecError, StoreError, did_you_mean
+from harness.errors import SpecError, StoreError, check_names
 from harness.judges.asking import CONSISTENCY, FIRST_SLOT, Orders
 from harness.lazy import DataFrame, Series, pandas
 from harness.parts import digest
@@ -191,15 +191,10 @@ class _Rated:
     def _wanted(self, variants: set[str]) -> set[str]:
         """The variants that are asked for, which may be none; SpecError for unknown names."""
         judges = sorted({entry.name for file in self._files.values() for entry in file.judges})
-        for name in self._query.judges:
-            if name not in judges:
-                raise SpecError(f"no run was read by judge {name!r}{did_you_mean(name, judges)}")
+        check_names("no run was read by judge", self._query.judges, judges)
         if "all" in self._query.variants:
             return variants
-        for name in self._query.variants:
-            if name not in variants:
-                known = [*sorted(variants), "all"]
-                raise SpecError(f"no variant {name!r}{did_you_mean(name, known)}")
+        check_names("no variant", self._query.variants, {*variants, "all"})
         return {*self._query.variants}
 
     def _recipe(self, file: RunFile, variant: str) -> tuple[str, ...]:

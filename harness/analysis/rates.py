@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.analysis.flags import AND, BLOCK, LEAST, RateQuery, crossed
-from harness.errors import SpecError, did_you_mean
+from harness.errors import SpecError, check_names
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
@@ -59,10 +59,7 @@ _POINT = ("score_name", "threshold", "chosen_on", "texts", "measured", "benign_w
 def _groups(texts: DataFrame, cells: DataFrame, column: str) -> DataFrame:
     """The measured texts with their `group` in a column; one with several values is in several."""
     parts = crossed(column, list(cells.columns))
-    if unknown := [name for name in parts if name not in cells]:
-        known = list(cells.columns)
-        close = did_you_mean(unknown[0], known)
-        raise SpecError(f"--by {column}: no column {unknown[0]!r} is kept{close}")
+    check_names(f"--by {column}: no column", parts, list(cells.columns), then=" is kept")
     values = cells[parts[0]]
     for name in parts[1:]:
         pairs = zip(values, cells[name], strict=True)
@@ -220,10 +217,7 @@ def missing_notes(tables: Sequence[RateTexts]) -> list[str]:
 def _lost_gap(texts: DataFrame) -> tuple[Estimate, tuple[int, int]]:
     """How much more of the texts to detect are missing, and how many of each kind are."""
     lost, kinds = texts["flagged"].isna(), texts["is_positive"].astype(bool)
-    sides = [
-        ShareRows(lost[own].astype(float).tolist(), [1.0] * int(own.sum()), texts["cluster"][own])
-        for own in (kinds, ~kinds)
-    ]
+    sides = [ShareRows.alike(lost[own], texts["cluster"][own]) for own in (kinds, ~kinds)]
     return share_gap(*sides), (int((lost & kinds).sum()), int((lost & ~kinds).sum()))
 
 
@@ -376,5 +370,4 @@ def _moved_shares(texts: DataFrame, rate: str) -> ShareRows:
     known = texts[texts["flagged"].notna()]
     if rate != FLAGGED:
         known = known[known["is_positive"] == float(rate == HITS)]
-    flags: list[float] = known["flagged"].tolist()
-    return ShareRows(flags, [1.0] * len(flags), known["cluster"].tolist())
+    return ShareRows.alike(known["flagged"].tolist(), known["cluster"].tolist())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.core import Sample
 from harness.data.annotation import BETWEEN, FIELDS, GUIDE, STRESSES
 from harness.data.ratings import KEY_COLUMNS, MARKS, RATER, RATING, ROW
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, SpecError, check_names, did_you_mean
 from harness.implicitness.pairs import Items, TrainingPair, unit_names
 from harness.implicitness.splits import with_negatives
 from harness.lazy import DataFrame, pandas
@@ -83,14 +83,10 @@ class SheetForm:
 
     def fields(self, sample: Sample) -> dict[str, str]:
         """The item and the question of a sample; SpecError where a reference is not there."""
-        slots = dict(sample.fields)
-        for name in self.spec.shows:
-            if name not in sample.references:
-                raise SpecError(
-                    f"{self.place}: shows {name!r}, which sample {sample.id} does not have"
-                    f"{did_you_mean(name, list(sample.references))}"
-                )
-            slots[name] = "\n".join(sample.references[name])
+        then = f", which sample {sample.id} does not have"
+        check_names(f"{self.place}: shows", self.spec.shows, sample.references, then=then)
+        own = {name: "\n".join(sample.references[name]) for name in self.spec.shows}
+        slots = {**sample.fields, **own}
         texts = {ITEM: self.spec.item, QUESTION: self.spec.question}
         item, question = (
             self.prompts.fill(text, slots=slots, where=f"{self.place}, {name}").strip()

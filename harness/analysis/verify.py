@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.published import Recomputation, Values, answers, datasets, ishate
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, SpecError, check_names, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.specs.data import COUNTED, DERIVED, NOBODY, CellSpec, GoldenSpec, half_unit
 from harness.stats.figures import RULES
@@ -52,8 +52,7 @@ def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> DataFrame:
 
 def _of_files(name: str, locate: Locate) -> _Result:
     """The values of files; where one cannot be read the cells differ, for something is amiss."""
-    if name not in RECOMPUTATIONS:
-        raise SpecError(f"no recomputation {name!r}{did_you_mean(name, [*RECOMPUTATIONS, NOBODY])}")
+    check_names("no recomputation", [name], [*RECOMPUTATIONS, NOBODY])
     recomputation = RECOMPUTATIONS[name]
     folder = locate(recomputation.source)
     if folder is None:
@@ -101,11 +100,7 @@ def _cell(spec: CellSpec, result: _Result, figures: Figures) -> dict[str, Any]:
     if spec.rule and status in (TARGET, NO_DATA):
         recomputed, status, reason, by = by_rule(spec, figures), OK, None, "figures"
     elif status == OK:
-        if spec.value not in values:
-            raise SpecError(
-                f"recomputation {spec.recompute} has no value {spec.value!r}"
-                f"{did_you_mean(str(spec.value), list(values))}"
-            )
+        check_names(f"recomputation {spec.recompute} has no value", [str(spec.value)], values)
         recomputed = values[str(spec.value)]
     if status == OK and recomputed is None:
         status, reason = DIFFERS, "the data at hand gives no value"

@@ -15,15 +15,8 @@ from io import StringIO
 
 from harness import __version__
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
-from harness.present.screen import (
-    PAGE,
-    Messages,
-    ProgressLine,
-    prepare_streams,
-    say,
-    stream_fault,
-    warn,
-)
+from harness.present import screen
+from harness.present.screen import PAGE, Messages, ProgressLine, say, stream_fault, warn
 from harness.text.renamed import SUCCESSORS, successor
 
 KEPT = "what was stored stays: repeat the command with another stdout"
@@ -118,7 +111,7 @@ COMMANDS = {name: place for name, (place, _) in {**TOP, **BELOW}.items() if plac
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    prepare_streams()
+    screen.prepare_streams()
     logging.basicConfig(handlers=[messages := Messages()], force=True)
     if arguments is None:  # the process is ours
         gc.set_threshold(50_000, 20, 10)  # a run makes many records, hardly any in cycles

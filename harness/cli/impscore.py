@@ -12,21 +12,11 @@ from typing import Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.options import (
-    HOME,
-    SCORER,
-    AsJson,
-    ExitCode,
-    Home,
-    ScorerName,
-    argument,
-    option,
-    output,
-)
+from harness.cli.options import HOME, SCORER, AsJson, Home, ScorerName, argument, option, output
 from harness.cli.put import put_frame
 from harness.data.readers import sentence_pairs
 from harness.data.readers.samples_jsonl import with_texts
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, ExitCode, SpecError
 from harness.implicitness import probe as probes
 from harness.implicitness import profile as profiles
 from harness.implicitness import train as training

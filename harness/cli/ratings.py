@@ -11,21 +11,11 @@ from harness.analysis.agreement import COLUMNS, EPSILONS, AgreementSettings, agr
 from harness.analysis.panels import AgreementQuery, panels, unmatched_ratings
 from harness.analysis.sheets import Sheet, SheetForm
 from harness.cli import options
-from harness.cli.options import (
-    HOME,
-    RESULTS,
-    AsJson,
-    ExitCode,
-    Home,
-    Results,
-    argument,
-    option,
-    output,
-)
+from harness.cli.options import HOME, RESULTS, AsJson, Home, Results, argument, option, output
 from harness.data.annotation import read_labels, read_stresses
 from harness.data.ratings import filled_in, ratings_text, read_key, read_rated, read_ratings
 from harness.data.readers.samples_jsonl import read as read_samples
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, ExitCode, SpecError
 from harness.implicitness.pairs import read_items, read_pairs
 from harness.implicitness.scorer import Flag, text_of
 from harness.judges.asking import Orders

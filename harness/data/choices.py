@@ -1,13 +1,13 @@
 """A sample's choices to the options of a prompt, and samples to derived choice samples."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
 from random import Random
 
 from harness.core import Sample
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, SpecError, check_names
 from harness.parts import Option, digest
 from harness.specs.tasks import ChoiceSpec, PairsSpec, ReferenceChoiceSpec
 
@@ -60,7 +60,7 @@ def permutation(sample: Sample, number: int | None) -> tuple[int, ...]:
 def derive(samples: Sequence[Sample], spec: PairsSpec | ReferenceChoiceSpec) -> list[Sample]:
     """The choice samples that a task's `derive` describes; DataError without any."""
     names = [spec.reference] if isinstance(spec, PairsSpec) else [spec.right, spec.wrong]
-    _refuse_unknown(names, _references(samples), what="reference")
+    check_names("`derive` names reference", names, _references(samples))
     usable = [one for one in samples if all(_texts(one, name) for name in names)]
     if isinstance(spec, PairsSpec):
         kind, (derived, left_out) = "minimal_pairs", _pairs(usable, spec)
@@ -111,7 +111,7 @@ def _reference_choices(
 ) -> tuple[list[Sample], dict[str, int]]:
     fields = {name for sample in samples for name in sample.fields}
     for name, parts in spec.join.items():
-        _refuse_unknown(parts, fields, what="field")
+        check_names("`derive` names field", parts, fields)
         if name in {LABELS} | fields | _references(samples):
             raise SpecError(f"`join` makes {name!r}, which samples have already; rename it")
     derived = []
@@ -139,9 +139,3 @@ def _texts(sample: Sample, reference: str) -> tuple[str, ...]:
 
 def _references(samples: Sequence[Sample]) -> set[str]:
     return {name for sample in samples for name in sample.references}
-
-
-def _refuse_unknown(names: Sequence[str], known: Collection[str], *, what: str) -> None:
-    for name in names:
-        if name not in known:
-            raise SpecError(f"`derive` names {what} {name!r}{did_you_mean(name, list(known))}")

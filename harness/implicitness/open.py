@@ -19,7 +19,7 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import IMPLICITNESS
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, SpecError, check_names
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_encoder, published_scorer
 from harness.implicitness.scorer import (
@@ -110,9 +110,8 @@ def _head_file(head: str, path: Path) -> Path:
     if own.with_name(f"{own.name.removesuffix('.json')}.json").is_file():
         return own
     known = sorted(found.stem for found in SHIPPED.glob("*.json"))
-    if head in known:
-        return SHIPPED / f"{head}.json"
-    raise SpecError(f"{path}: no head {head!r} in its folder{did_you_mean(head, known)}")
+    check_names(f"{path}: no head", [head], known, then=" in its folder")
+    return SHIPPED / f"{head}.json"
 
 
 class TextScorer(Protocol):

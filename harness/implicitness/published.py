@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from harness.errors import ModelError, SpecError, did_you_mean
+from harness.errors import ModelError, SpecError, check_names
 from harness.implicitness.formula import PUBLISHED, Maps, Matrix
 from harness.implicitness.scorer import Head, Scorer
 from harness.lazy import Tensor, torch
@@ -161,11 +161,8 @@ def split_weights(
 def _keys(weights: Mapping[str, Tensor], spec: PublishedSpec, path: Path) -> dict[Role, str]:
     """The entry of each matrix: as the YAML says, else by its name."""
     keys = dict(spec.keys)
-    if absent := [key for key in keys.values() if key not in weights]:
-        raise ModelError(
-            f"{path}: no entry {absent[0]!r}, named under "
-            f"`keys:`{did_you_mean(absent[0], [*weights])}"
-        )
+    then = ", named under `keys:`"
+    check_names(f"{path}: no entry", keys.values(), weights, then=then, error=ModelError)
     flat = {
         key: re.sub(r"[^a-z0-9]", "", LAYER.sub("", key).rpartition(".")[2].lower())
         for key, tensor in weights.items()

@@ -6,7 +6,7 @@ from random import Random
 
 from harness.core import Request, Response, Sample
 from harness.data.choices import lay_out
-from harness.errors import SpecError, did_you_mean
+from harness.errors import SpecError, check_names, did_you_mean
 from harness.models.custom import ModelContext
 from harness.parts import ChoiceScore, Mode, Option, digest, digest_with
 from harness.specs.models import ScriptedSpec
@@ -60,9 +60,8 @@ def control(
     order, `any` is random for each prompt, and any other name gives the choice with that text. At a
     step that its source does not name, a control has no preference.
     """
-    if policy not in sources:
-        near = did_you_mean(policy, list(sources))
-        raise SpecError(f"control {policy!r} is not defined by this task's `controls`{near}")
+    then = " is not defined by this task's `controls`"
+    check_names("control", [policy], sources, then=then)
     steps, first = sources[policy], dict[str, str]()
     named = _by_id(samples)
     if any(name.startswith(_CLUSTER) for names in steps.values() for name in names):

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from harness.core import Sample
 from harness.data.readers.labelled_table import LABEL, MADE
-from harness.errors import DataError, ModelError, SpecError, did_you_mean
+from harness.errors import DataError, ModelError, SpecError, check_names
 from harness.implicitness.open import with_options
 from harness.models.encoders.encoders import CachedEncoder
 from harness.models.labels import shown
@@ -151,8 +151,7 @@ def _with_made(samples: Sequence[Sample], table: TableSpec, methods: Sequence[st
             "--training` made"
         )
     known = sorted({_method(one, table) for one in samples if MADE in one.flags})
-    if unknown := [name for name in methods if name not in (EVERY, *known)]:
-        raise SpecError(f"--augment: no method {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+    check_names("--augment: no method", [one for one in methods if one != EVERY], known)
     chosen = known if EVERY in methods else methods
     return [one for one in samples if MADE not in one.flags or _method(one, table) in chosen]
 

@@ -16,7 +16,7 @@ from msgspec import structs
 from harness.core import Request, Response, Sample
 from harness.data.choices import ORDER, permutation
 from harness.data.readers.labelled_table import IMPLICITNESS
-from harness.errors import SpecError, did_you_mean
+from harness.errors import SpecError, check_names, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
@@ -117,17 +117,13 @@ def _settled(
 def _check_slots(samples: Sequence[Sample], spec: BuildSpec, prompts: Prompts) -> None:
     """Refuse a step that sees what no sample has, or a template that asks for more."""
     for step in spec.steps:
-        if unseen := sorted(prompts.variables(step.template) - set(step.sees)):
-            close = did_you_mean(unseen[0], list(step.sees))
-            fact = f"step {step.name} does not show it {unseen[0]!r}{close}"
-            raise SpecError(f"template {step.template}: {fact}")
+        fact = f"template {step.template}: step {step.name} does not show it"
+        check_names(fact, sorted(prompts.variables(step.template)), step.sees)
     for sample in samples:
         known = {*sample.fields, *sample.references}
         for step in spec.steps:
-            if unseen := [name for name in step.sees.values() if name not in known]:
-                fact = f"sample {sample.id} has no field or reference {unseen[0]!r}"
-                close = did_you_mean(unseen[0], sorted(known))
-                raise SpecError(f"{fact}, which step {step.name} sees{close}")
+            fact = f"sample {sample.id} has no field or reference"
+            check_names(fact, step.sees.values(), known, then=f", which step {step.name} sees")
             if step.makes == "reference" and step.name in sample.references:
                 fact = f"sample {sample.id} has the reference {step.name!r} already"
                 raise SpecError(f"{fact}; remove it from the file to have it made again")

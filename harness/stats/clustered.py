@@ -164,6 +164,11 @@ class ShareRows:
     sizes: Sequence[float] | Floats
     clusters: Names
 
+    @classmethod
+    def alike(cls, hits: Sequence[float] | Floats, clusters: Names) -> "ShareRows":
+        """Rows of size 1."""
+        return cls(hits, [1.0] * len(hits), clusters)
+
     def parts(self) -> tuple[Estimate, Parts, Names] | None:
         """The share of the rows of a size above 0, its parts, and these rows' clusters, if any."""
         hits, sizes = (np.asarray(rows, dtype=np.float64) for rows in (self.hits, self.sizes))

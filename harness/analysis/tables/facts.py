@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.analysis.boards.ranked import CONTROL, PARTS, board_verdicts, ranked, unranked
 from harness.analysis.boards.scores import HEADLINES, missing_words
-from harness.errors import SpecError, StoreError, did_you_mean
+from harness.errors import SpecError, StoreError, check_names, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.score import ALL
@@ -104,9 +104,7 @@ def level_of(variant: str) -> str:
 def chosen(found: DataFrame, layout: TableLayout) -> DataFrame:
     """The facts that a layout asks for; SpecError for a name that none has."""
     known = [name for name in found.get("dim", ()) if found["dim", name].notna().any()]
-    for name in (*layout.axes, *layout.where) if len(found) else ():
-        if name not in known:
-            raise SpecError(f"no number has a {name!r}{did_you_mean(name, sorted(known))}")
+    check_names("no number has a", (*layout.axes, *layout.where) if len(found) else (), known)
     for name, patterns in layout.where.items() if len(found) else ():
         own = found["dim", name]
         values = sorted(own.dropna().unique())

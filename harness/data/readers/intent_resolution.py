@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.core import Sample
 from harness.data.readers.released import refuse_repeats
-from harness.errors import DataError, did_you_mean
+from harness.errors import DataError, check_names, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
 from harness.storage.tables import TableRow, read_rows
@@ -100,9 +100,7 @@ def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[Table
 def _place(rows: Sequence[TableRow], repair: Repair) -> int:
     """Which row a repair is of; ValueError for other than one."""
     for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
-        if unknown := [name for name in names if name not in known]:
-            hint = did_you_mean(unknown[0], list(known))
-            raise ValueError(f"names unknown column {unknown[0]!r}{hint}")
+        check_names("names unknown column", names, known, error=ValueError)
     wanted = repair.row.items()
     places = [at for at, row in enumerate(rows) if all(_text(row, c) == v for c, v in wanted)]
     if len(places) != 1:

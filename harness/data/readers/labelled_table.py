@@ -14,7 +14,7 @@ import numpy as np
 from harness.core import Sample
 from harness.data.choices import LABELS
 from harness.data.map_drafts import table_map
-from harness.errors import DataError, SpecError, did_you_mean
+from harness.errors import DataError, check_names, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
 from harness.specs.data import NEGATIVE, POSITIVE, LabelSpec, OriginalsSpec, TableSpec
@@ -82,10 +82,8 @@ def _joined(tables: Sequence[Table]) -> Table:
 
 def _labelled(files: Sequence[Path], spec: TableSpec, choices: Mapping[str, str]) -> DataFrame:
     """The rows of some files that have a text and a label."""
-    if unknown := sorted(set(choices) - set(spec.label.names)):
-        close = did_you_mean(unknown[0], list(spec.label.names))
-        fact = f"the task's `choices` name label {unknown[0]!r}"
-        raise SpecError(f"{fact}, which this table's map does not{close}")
+    fact, then = "the task's `choices` name label", ", which this table's map does not"
+    check_names(fact, sorted(choices), spec.label.names, then=then)
     found = pandas.concat([_of_file(path, spec) for path in files], ignore_index=True)
     if (rule := spec.originals) and all(MADE in flags for flags in found["flags"]):
         fact = f"no labelled text has {rule.value!r} in column {rule.column!r}"
