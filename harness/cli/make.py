@@ -1,6 +1,6 @@
 """The commands that make samples, tasks and classifiers: build, train, grid, perturb."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +13,7 @@ from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output
 from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
+from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options
 from harness.lazy import DataFrame, pandas
@@ -21,7 +22,7 @@ from harness.pipeline import training, transforms
 from harness.pipeline.plan import subsample
 from harness.pipeline.training import TrainOptions, training_samples
 from harness.present.screen import ProgressLine, intervals, say, show, show_json, warn
-from harness.specs.tasks import AskedSpec, PerturbationSpec
+from harness.specs.tasks import AskedSpec
 from harness.storage.find_runs import find_run
 from harness.storage.frames import plain_rows
 from harness.storage.tables import write_named
@@ -36,7 +37,7 @@ class BuildChoice:
 
     name: str = argument("JOB", "Job: a name in configs/builds/.")
     file: Path = argument("FILE", "Samples: one JSON object in each line.")
-    model: str = option("Model to ask: a name in configs/models/.")
+    model: str | None = option("Model to ask, for jobs that ask: a name in configs/models/.", None)
     out: Path = output("File for the new samples.", ".jsonl", flags="-o --output")
     backend: options.BackendName = None
     seed: options.Seed = 0
@@ -57,11 +58,8 @@ def build(
     registry = space.registry
     spec = registry.load("configs/builds", choice.name)
     samples = registry.read("samples_jsonl", [choice.file], None)
-    model_spec = registry.load("configs/models", choice.model, options.backend(choice.backend))
-    with space.desk(registry.model(choice.model, model_spec, samples=samples)) as desk:
-        built = transforms.build(
-            samples, spec, prompts=registry.prompts, client=desk, seed=choice.seed
-        )
+    with _model(space, choice, [choice.name] if spec.steps else [], samples) as ask:
+        built = (ask or transforms.chosen)(samples, spec)
     lines = (transforms.sample_line(*one) for one in built.finished)
     write_named(choice.out, transforms.json_lines(lines))
     made, dropped = len(built.finished), built.dropped
@@ -213,7 +211,8 @@ def perturb(
     samples = subsample(every, choice.limit, seed=choice.seed)
     field = transforms.field_of(samples, choice.field)
     plan = transforms.PerturbationPlan(field, specs, choice.seed)
-    with _model(space, choice, specs) as ask:
+    asking = [name for name, one in specs.items() if isinstance(one, AskedSpec)]
+    with _model(space, choice, asking) as ask:
         make = transforms.balanced if choice.is_training else transforms.perturbed
         perturbed, counts = make(samples, spec, plan, ask)
     how = f"with its {field} perturbed (seed {choice.seed}): {', '.join(specs)}"
@@ -232,21 +231,23 @@ def perturb(
 
 @contextmanager
 def _model(
-    space: Workspace, choice: PerturbChoice, specs: Mapping[str, PerturbationSpec]
+    space: Workspace,
+    choice: BuildChoice | PerturbChoice,
+    asking: Sequence[str],
+    samples: Sequence[Sample] = (),
 ) -> Iterator[transforms.Ask | None]:
-    """What asks the model of perturbations that need one; None if none of them does."""
-    asking = [name for name, spec in specs.items() if isinstance(spec, AskedSpec)]
+    """What asks the model of the jobs or perturbations that ask one; None where none does."""
     if choice.model is None or not asking:
         if asking or choice.model is not None:
-            remedy = (
+            fact = (
                 f"{asking[0]} asks a model; name one with" if asking else "none asks one; leave out"
             )
-            raise SpecError(f"of these perturbations {remedy} --model")
+            raise SpecError(f"{fact} --model")
         yield None
         return
     registry, backend = space.registry, options.backend(choice.backend)
     model = registry.load("configs/models", choice.model, backend)
-    with space.desk(registry.model(choice.model, model)) as desk:
+    with space.desk(registry.model(choice.model, model, samples=samples)) as desk:
         yield partial(transforms.build, prompts=registry.prompts, client=desk, seed=choice.seed)
 
 

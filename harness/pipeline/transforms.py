@@ -92,6 +92,14 @@ def build(
     return Built(finished, missing, len(samples) - len(finished) - missing.total())
 
 
+def chosen(samples: Sequence[Sample], spec: BuildSpec) -> Built:
+    """What a job without steps makes: the samples that it takes, as they are."""
+    kept = tuple(
+        (one, dict[str, Mapping[str, str]]()) for one in samples if _is_taken(one, spec.takes)
+    )
+    return Built(kept, Counter(), len(samples) - len(kept))
+
+
 def _is_taken(sample: Sample, rule: tasks.TurnRuleSpec | None) -> bool:
     """Whether a sample has enough turns before its own, and enough content words in it."""
     if rule is None:

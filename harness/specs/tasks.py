@@ -236,10 +236,13 @@ class TurnRuleSpec(Spec, frozen=True, kw_only=True):
 
 
 class BuildSpec(Spec, frozen=True, kw_only=True):
-    """A data-making job: its steps in order, which samples it takes, how answers are cut."""
+    """A data-making job: its steps in order, which samples it takes, how answers are cut.
+
+    A job without steps asks no model: it keeps what it takes.
+    """
 
     about: str
-    steps: Annotated[tuple[BuildStepSpec, ...], Meta(min_length=1)]
+    steps: tuple[BuildStepSpec, ...]
     decoding: DecodingSpec
     takes: TurnRuleSpec | None = None
     postprocess: Literal["none", "blank_line", "lead_in"] = "none"

@@ -11,7 +11,7 @@ from support.sketches import Talker
 from harness.core import Request, Response, Sample
 from harness.errors import SpecError
 from harness.parts import Reason
-from harness.pipeline.transforms import Built, build, sample_line
+from harness.pipeline.transforms import Built, build, chosen, sample_line
 from harness.registry import Registry, shipped_home
 from harness.specs.tasks import BuildSpec
 from harness.text.parsers import closing_yes_no
@@ -67,6 +67,10 @@ def test_turns_are_chosen_by_length_before_a_model_is_asked(
     built, talker = made(tmp_path, "turns", dialogue(turns, turn), say=lambda _: "Two.\nyes")
     assert (len(talker.heard), len(built.finished)) == (is_asked, is_asked)
     assert built.dropped == 1 - is_asked
+    rule: BuildSpec = REGISTRY.load("configs/builds", "turns-by-length")
+    assert chosen([dialogue(turns, turn)], rule) == replace(
+        built, finished=built.finished and ((dialogue(turns, turn), {}),)
+    )
 
 
 def test_turns_found_worth_no_stress_are_dropped_and_others_kept_whole(tmp_path: Path) -> None:
