@@ -1,4 +1,4 @@
-"""A small run of benchmarks/coverage.py: intervals hold the truth as often as they say."""
+"""Small runs of benchmarks/coverage.py and statements.py: what they measure is as they say."""
 
 import runpy
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+SAID = SCRIPT.with_name("statements.py")
 PAGE = Path(__file__).parents[2] / "benchmarks" / "coverage.md"
 
 
@@ -33,6 +34,17 @@ def test_tests_seldom_find_what_is_not_there() -> None:
     found = lines(["paired", "slope_p"], 300)
     assert len(found) == 9 + 14
     assert [row for row in found if float(row[2].split()[0]) > 5 + 3 * 1.3] == []
+
+
+@pytest.mark.slow
+def test_statements_seldom_say_what_is_not_there_and_mostly_what_is() -> None:
+    page, script = PAGE.read_text("utf-8"), runpy.run_path(str(SAID))
+    lines = [line.strip("| ").split(" | ") for line in script["tables"](["above"], 24)]
+    silent, planted = (float(lines[at][2].split()[0]) for at in (2, -1))
+
+    assert (len(lines), lines[2][1], silent < 20, planted > 50) == (7, "24", True, True)
+    titles = [one.title for one in script["STATEMENTS"].values()]
+    assert [title for title in titles if f"| {title} |" not in page] == []
 
 
 def test_the_page_of_statistics_has_a_line_for_each_interval_that_is_measured() -> None:
