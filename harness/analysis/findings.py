@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 
 from harness.analysis.compare import main_differences
-from harness.analysis.pairings import Kind
+from harness.analysis.pairings import Kind, Pairing
 from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
@@ -60,6 +60,15 @@ def missing_findings(rows: DataFrame) -> list[str]:
         why = "what a model does not answer may be what it would get wrong"
         said.append(f"in {count} of these one side misses more than the other (p_missing): {why}")
     return said
+
+
+def wrong_findings(pairings: Iterable[Pairing]) -> list[str]:
+    """Of how many items missing verdicts count as wrong, in one sentence; none if nothing is."""
+    lost = [one.items[["a", "b"]].isna() for one in pairings]
+    worst = max(lost, key=lambda side: side.to_numpy().sum() / max(1, len(side)))
+    a, b = (int(worst[side].sum()) for side in "ab")
+    counts = f"at most {a} of A and {b} of B, of {len(worst)}"
+    return [f"missing verdicts count as the least value: {counts}"] if a + b else []
 
 
 def _is_gap(row: Row) -> bool:

@@ -1,5 +1,6 @@
 """Flagged texts to rates for moderation: TPR, FPR and precision by columns, and their gaps."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import fsum, inf, nextafter
@@ -19,6 +20,7 @@ from harness.stats.estimate import Estimate, NoValue, Resamples
 from harness.stats.operating import tpr_gap_at
 from harness.stats.shift import mean_shift, shift_test
 from harness.storage.frames import plain_rows
+from harness.storage.signature import Signature, short_labels
 
 PRECISION = "precision"
 RATES = (HITS, FALSE_ALARMS, PRECISION)
@@ -145,7 +147,11 @@ def gaps(tables: Sequence[RateTexts]) -> DataFrame:
 
     Each table is what `rates` takes. Those of TPR and FPR are tested, corrected together by Holm,
     with those of models at a wanted FPR: of the column MODELS, on the texts that both have scored.
+    SpecError where two tables have rows of one signature.
     """
+    recipes = Counter(one for texts, _, _ in tables for one in texts["signature"].unique())
+    if twice := [one for one, count in recipes.items() if count > 1]:
+        raise SpecError(f"several runs have answers of one recipe, {twice[0]}; name one of them")
     rows = [
         [*(own[name].iloc[0] for name in BLOCK), column, rate, *_gap(*sides, rate, query.least)]
         for texts, query, cells in tables
@@ -153,35 +159,46 @@ def gaps(tables: Sequence[RateTexts]) -> DataFrame:
         for column, values in _split(own[own["is_measured"]], query, cells)
         for sides in _sides(values)
         for rate in RATES
-    ] + _model_gaps(tables)
+    ]
+    rows += _model_gaps(tables, others=len(rows))
     names = [name for name in GAP_COLUMNS if name not in ("p_holm", "tests")]
     found = pandas.DataFrame(rows, columns=names).dropna(subset="gap").reset_index(drop=True)
     found = found.astype(dict.fromkeys(("gap", "low", "high", "p"), "float64"))
     return corrected(found)[list(GAP_COLUMNS)]
 
 
-def _model_gaps(tables: Sequence[RateTexts]) -> list[list[object]]:
-    """The TPR of each model at the wanted FPR less that of another, asked in the same way."""
+def _model_gaps(tables: Sequence[RateTexts], others: int) -> list[list[object]]:
+    """The TPR of each model at the wanted FPR less that of another, asked the same of one data set.
+
+    So many draws that Holm's p of these and of so many `others` may be small.
+    """
     if not tables or (fpr := tables[0][1].fpr) is None:
         return []
     every = pandas.concat([texts for texts, _, _ in tables])
-    asked = [own for _, own in every.groupby(["task", "variant", "decoding", "judge"], sort=False)]
+    called = short_labels(dict.fromkeys(every["signature"], ""))
+    data = {one: Signature.parse(one).data.partition("+")[0] for one in called}
+    every = every.assign(data=every["signature"].map(data))
+    ways = ["task", "data", "variant", "decoding", "judge"]
+    asked = [own for _, own in every.groupby(ways, sort=False)]
     pairs = [
         pair
         for own in asked
         for pair in combinations([one for _, one in own.groupby("signature", sort=False)], 2)
     ]
-    rows, draws = [], max(_DRAWS, _DRAWS_PER_TEST * len(pairs))
+    rows, draws = [], max(_DRAWS, _DRAWS_PER_TEST * (len(pairs) + others))
     for first, second in pairs:
         both = first.merge(second[["sample", "score", "model"]], on="sample", suffixes=("", "_b"))
         both = both[both["score"].notna() & both["score_b"].notna()]
         clusters = Resamples.of(both["cluster"].tolist(), seed=str(tables[0][1].seed), draws=draws)
         scores = both["score"].to_numpy(), both["score_b"].to_numpy()
         found = tpr_gap_at(scores, both["is_positive"].to_numpy(dtype=bool), clusters, fpr)
-        names = first["model"].iloc[0], second["model"].iloc[0]
+        names = [own["model"].iloc[0] for own in (first, second)]
+        if len({*names}) == 1:
+            names = [called[own["signature"].iloc[0]] for own in (first, second)]
         size = int(both["is_positive"].sum())
         row = [*first[[*BLOCK]].iloc[0], MODELS, HITS, *names, found.value, found.low, found.high]
-        rows.append([*row, found.p, size, size, f"at an FPR of {fpr:g} of all benign texts"])
+        note = f"at an FPR of {fpr:g} of all benign texts" + f"; {found.why}" * bool(found.why)
+        rows.append([*row, found.p, size, size, note])
     return rows
 
 

@@ -60,7 +60,10 @@ def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -
     both = pairings.between(runs[0], runs[1], judges) if runs[1:] else None
     pairs, notes, unmatched = both or pairings.within(runs[0], sides.judge_a)
     is_wrong = options.is_missing_wrong(sides.missing)
-    found = comparing.compare([pair.with_wrong() if is_wrong else pair for pair in pairs])
+    if is_wrong:
+        notes = [*notes, *findings.wrong_findings(pairs)]
+        pairs = [pair.with_wrong() for pair in pairs]
+    found = comparing.compare(pairs)
     name = comparing.comparison_name(
         [run.file for run in runs], (*judges, "wrong") if is_wrong else judges
     )

@@ -126,7 +126,7 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
                 _put_gaps(f"{label}: gaps by {column}", found[is_own])
     models = found[found["column"] == rated.MODELS]
     if len(models):
-        _put_gaps(f"TPR of models {models['note'].iat[0]}", models)
+        _put_gaps(f"TPR of models {models['note'].iat[0].partition(';')[0]}", models)
     if tests := int(found["p"].notna().sum()):
         say(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
         say("gaps of precision have no test: groups differ in their shares of texts to detect")

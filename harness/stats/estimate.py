@@ -181,7 +181,7 @@ def pair_directions(rows: Floats) -> NDArray[np.int8]:
 
 
 _CELLS = 1 << 20  # numbers in a block of draws: 8 MiB
-_LEAST_DEFINED = 0.95  # an interval of the draws that happen to have a value is another interval
+LEAST_DEFINED = 0.95  # an interval of the draws that happen to have a value is another interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> 
     defined = values[~np.isnan(values)]
     if estimate.value is None:
         return estimate.unbounded(estimate.reason, clusters=0)
-    if resamples.clusters < 2 or len(defined) < _LEAST_DEFINED * resamples.draws:
+    if resamples.clusters < 2 or len(defined) < LEAST_DEFINED * resamples.draws:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(defined))
     if np.ptp(defined) <= scales.ROUNDING:
         return estimate.unbounded(NoValue.CONSTANT, clusters=len(defined))

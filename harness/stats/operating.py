@@ -1,12 +1,22 @@
 """Scores of texts to operating points: the threshold that keeps a rate of false alarms."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import floor
 from typing import NamedTuple
 
 import numpy as np
 
-from harness.stats.estimate import Bools, Clusters, Estimate, Floats, Limits, NoValue, Resamples
+from harness.stats.estimate import (
+    LEAST_DEFINED,
+    Bools,
+    Clusters,
+    Estimate,
+    Floats,
+    Limits,
+    NoValue,
+    Resamples,
+)
 from harness.stats.intervals import LEAST_CLUSTERS
 
 
@@ -41,7 +51,8 @@ def tpr_gap_at(
     they are chosen again in each draw of whole clusters, without which equal models differ in 4 of
     10. The interval has the draws' quantiles, p is twice the smaller share of draws on one side of
     0 (Efron & Tibshirani 1993, chapters 13 and 16). "too few" where a kind has fewer than three
-    clusters, or too few benign rows are there for the rate.
+    clusters, or too few benign rows are there for the rate; no interval where more than one draw in
+    twenty has too few.
     """
     counts = [len(np.unique(resamples.places[side])) for side in (is_positive, ~is_positive)]
     n, clusters = len(is_positive), resamples.clusters
@@ -52,9 +63,12 @@ def tpr_gap_at(
     draws = [np.subtract(*(side.tprs(own, rate) for side in sides)) for own in resamples.counts()]
     gaps = np.concatenate(draws)
     gaps = gaps[~np.isnan(gaps)]
+    gap = Estimate(float(first[0] - second[0]), n)
+    if len(gaps) < LEAST_DEFINED * resamples.draws:
+        return gap.unbounded(NoValue.TOO_FEW, clusters=clusters)
     low, high = np.quantile(gaps, [0.025, 0.975]).tolist()
     nearer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
-    found = Estimate(float(first[0] - second[0]), n, p=min(1.0, 2 * (nearer + 1) / (len(gaps) + 1)))
+    found = replace(gap, p=min(1.0, 2 * (nearer + 1) / (len(gaps) + 1)))
     return found.between(low, high, clusters=clusters)
 
 
@@ -73,13 +87,16 @@ class _Ordered(NamedTuple):
         return cls(*(scores[rows] for rows in orders), *(clusters.places[rows] for rows in orders))
 
     def tprs(self, counts: Floats, rate: float) -> Floats:
-        """The TPR of each draw, draws x how often each cluster is in it; NaN without a positive."""
+        """The TPR of each draw, draws x how often each cluster is in it.
+
+        NaN without a positive, and with too few benign rows for the rate.
+        """
         benign = counts[:, self.benign_places].cumsum(axis=1)
         most = np.array([_most_above(total, rate) for total in benign[:, -1].tolist()])
         at = np.minimum((benign <= most[:, None]).sum(axis=1), benign.shape[1] - 1)
-        thresholds = np.where(most < 0, np.inf, self.benign[at])
+        thresholds = self.benign[at]
         above = np.searchsorted(-self.positive, -thresholds, side="left")
         positive = np.pad(counts[:, self.positive_places].cumsum(axis=1), ((0, 0), (1, 0)))
         with np.errstate(invalid="ignore"):
             found: Floats = positive[np.arange(len(above)), above] / positive[:, -1]
-        return found
+        return np.where(most < 0, np.nan, found)

@@ -84,6 +84,9 @@ def test_missing_verdicts_and_samples_are_never_wrong_answers() -> None:
     assert found.attrs["decision"] is Decision.INCOMPLETE
     assert row.reason == "40.0% of the samples are in one run alone, more than 1.0%"
     assert found.attrs["notes"]
+    changed = [sample(n, fields={"topic": f"{n}"}) if n < 60 else sample(n) for n in range(100)]
+    _, [row] = gate(run("1" * 100), run("1" * 100, samples=changed))
+    assert row.reason == "60.0% of the samples are in one run alone, more than 1.0%"
 
 
 @pytest.mark.slow

@@ -238,7 +238,8 @@ def test_models_are_compared_at_thresholds_of_their_own_and_not_across_ways_of_a
     query, runs = RateQuery(fpr=0.1), [scored(200, seed) for seed in (1, 1, 2)]
     worse = [replace(row, verdicts=runs[2][n].verdicts) for n, row in enumerate(runs[1])]
     first, (texts, *rest) = (table(written(own), query) for own in (runs[0], worse))
-    tables = [first, (texts.assign(model="other", signature="other"), *rest)]
+    signed = {at: texts["signature"].str.replace(*at) for at in (("small", "other"), ("s0", "s1"))}
+    tables = [first, (texts.assign(model="other", signature=signed["small", "other"]), *rest)]
 
     [row] = gaps_of(tables).itertuples()
 
@@ -250,6 +251,34 @@ def test_models_are_compared_at_thresholds_of_their_own_and_not_across_ways_of_a
     assert len(gaps_of(tables[:1])) == 0
     apart = [(own.assign(variant=str(n)), query, cells) for n, (own, _, cells) in enumerate(tables)]
     assert len(gaps_of(apart)) == 0
+    unlike = first[0].assign(signature=first[0]["signature"].str.replace("data:", "data:9"))
+    assert len(gaps_of([(unlike, *first[1:]), tables[1]])) == 0
+    [row] = gaps_of([first, (texts.assign(signature=signed["s0", "s1"]), *rest)]).itertuples()
+    assert (row.group, row.against) == ("small, seed 0", "small, seed 1")
+
+
+@pytest.mark.slow
+def test_a_plain_gap_of_models_is_seen_among_the_gaps_of_many_groups() -> None:
+    kinds, query = np.arange(400) % 2 == 0, RateQuery(fpr=0.1, by=("target",), least=3)
+    tables = []
+    for model, high in (("small", 3), ("other", 0)):
+        sure = np.random.default_rng(high).normal(high * kinds).tolist()
+        rows = [
+            told(
+                text(f"{n}", is_hateful=n % 2 == 0, at=0.5, said=1.0, sure=1 / (1 + 2.0**-one)),
+                target=[f"{n // 2 % 20}"],
+            )
+            for n, one in enumerate(sure)
+        ]
+        texts, *rest = table(written(rows), query)
+        named = texts["signature"].str.replace("small", model)
+        tables.append((texts.assign(model=model, signature=named), *rest))
+
+    found = gaps_of(tables)
+
+    [row] = found[found["column"] == "(models)"].itertuples()
+    assert row.tests > 60
+    assert row.p_holm < 0.05
 
 
 def test_where_it_is_chosen_the_rate_is_kept_and_a_lower_threshold_breaks_it() -> None:

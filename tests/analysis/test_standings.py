@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from support.choice_cases import choice_run
 from support.choice_cases import task as choices
 from support.each import each
@@ -22,12 +22,13 @@ from support.run_tables import score_rows
 
 from harness.analysis.boards.ranked import board_rows, standings, verdicts_of
 from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, score_text
-from harness.analysis.boards.views import board_notes
+from harness.analysis.boards.views import board_notes, ranks_if_wrong
 from harness.cli import main
 from harness.library import leaderboard
 from harness.parts import Reason
 from harness.present.page.page import page_data
 from harness.specs.tasks import ClassesSpec, DataSpec
+from harness.stats.missing import mean_bounds
 from harness.storage.find_runs import run_folders
 from harness.storage.frames import records
 from harness.storage.run_tables import SampleRecord, StepRecord
@@ -299,7 +300,14 @@ def test_missing_verdicts_may_be_counted_as_wrong(
     assert "seed 0; missing verdicts are wrong" in capsys.readouterr().out
     assert not (tmp_path / "leaderboard.csv").exists()
     assert main(["compare", "toy/ant", "toy/bee", "--missing", "wrong", *out]) == 0
-    assert "on 30 independent items" in capsys.readouterr().out
+    out_and_err = capsys.readouterr()
+    assert "on 30 independent items" in out_and_err.out
+    words = "missing verdicts count as the least value: at most 0 of A and 10 of B, of 30"
+    assert words in out_and_err.err
+    ends = [mean_bounds(139 / (153 - lost), 153 - lost, lost, (0, 1)) for lost in (7, 0)]
+    ranks = ranks_if_wrong(Series([True, True]), ends)
+    assert ranks is not None
+    assert ranks.tolist() == [1, 1]
     assert main(["compare", "toy/ant", "toy/bee", "--missing", "gone", *out]) == 2
 
 

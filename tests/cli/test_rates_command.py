@@ -157,12 +157,18 @@ def test_an_output_that_cannot_be_meant_is_refused(
 
 
 def test_options_that_need_one_another_are_told(mine: tuple[Toy, Path], capsys: Lines) -> None:
-    toy, _ = mine
+    toy, path = mine
 
     assert command(toy, "rates", "--score", "implicitness") == 2
     assert "--score: give --threshold or --fpr with it" in capsys.readouterr().err
     assert command(toy, "rates", "--fpr", "0.1", "--threshold", "0.5") == 2
     assert "give one of the two" in capsys.readouterr().err
+
+    more = ("--data", str(path), "--map", "mine", "--scorer", "none", "--variant", "base,bare")
+    assert toy.main("run", "--task", "hate_speech", "--model", "constant-no", *more) == 0
+    runs = map(str, toy.runs())
+    assert main(["rates", *runs, "--results", str(toy.results), "--home", str(toy.home)]) == 2
+    assert "several runs have answers of one recipe" in capsys.readouterr().err
 
 
 def test_why_nothing_is_flagged_is_told_there_alone(mine: tuple[Toy, Path], capsys: Lines) -> None:

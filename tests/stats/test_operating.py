@@ -45,8 +45,11 @@ def test_equal_models_do_not_differ_and_too_few_benign_texts_have_no_threshold()
     same = tpr_gap_at((one, one), is_positive, resamples, 0.1)
     apart = tpr_gap_at((one, other), is_positive, resamples, 0.1)
     none = tpr_gap_at((one, other), is_positive, resamples, 0.01)
+    few = tpr_gap_at((one, other), is_positive, resamples, 0.033)  # 30 are just enough
 
     assert (same.value, same.low, same.high, same.p) == (0, 0, 0, 1)
     assert apart.p is not None
     assert apart.p < 0.05
     assert (none.value, none.reason) == (None, NoValue.TOO_FEW)
+    assert few.value is not None
+    assert (few.low, few.p, few.why) == (None, None, NoValue.TOO_FEW)
