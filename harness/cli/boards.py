@@ -14,7 +14,7 @@ from harness.analysis.boards import ranked, views
 from harness.analysis.boards.ranked import RANKING, RATES
 from harness.analysis.boards.scores import alarms, board_text, headlines, judge_fitness
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, Results, argument, option
+from harness.cli.options import RESULTS, AsJson, Results, argument, option, switch
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.present import screen
@@ -36,10 +36,8 @@ class BoardChoice:
     task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
     variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
     judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
-    has_metrics: bool = option(
-        "Keep every metric in leaderboard.csv, not those alone that are ranked.",
-        False,
-        flags="--metrics",
+    has_metrics: bool = switch(
+        "--metrics", "Keep every metric in leaderboard.csv, not those alone that are ranked."
     )
     missing: options.Missing = "apart"
 

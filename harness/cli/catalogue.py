@@ -67,8 +67,7 @@ def list_names(
             start = f"{kind:13} {len(members):3}  "
             say(start + shorten(", ".join(members), 80 - len(start), placeholder=" ..."))
         say("\nall of a kind: harness list KIND; some: harness list KIND WORD; runs: list runs")
-    if is_json:
-        show_json(found)
+    show_json(found, is_json)
 
 
 def show(
@@ -144,8 +143,7 @@ def tokens(
     wanted = RunOptions(task, model, variants=options.names(variant), limit=limit)
     plan, spec = resolve_choices(space, wanted)
     reports = check_tokens(plan, spec, space.registry.cache / "checkpoints")
-    if is_json:
-        show_json(reports)
+    show_json(reports, is_json)
     frame = pandas.DataFrame.from_dict(reports, orient="index")
     show_frame(frame.reset_index(names="variant"), f"{task}, {model}")
 
@@ -178,8 +176,7 @@ def check(
     files: list[download.Checked] = []
     for name in names or registry.names("configs/data"):
         files += download.check(name, registry.load("configs/data", name), folder)
-    if is_json:
-        show_json(files)
+    show_json(files, is_json)
     states = Counter((file.source, file.state) for file in files)
     for (source, state), count in states.items():
         say(f"{source}: {count} {state}")
@@ -214,8 +211,7 @@ def verify(
         fact = f"no folder of a source in it ({', '.join(sorted(SOURCES))})"
         raise SpecError(f"{folder}: {fact}; name the folder that holds them")
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
-    if is_json:
-        show_json(plain_rows(cells))
+    show_json(plain_rows(cells), is_json)
     _put_verified(papers, cells)
     return ExitCode.CHECK_FAILED if (cells["status"] == DIFFERS).any() else ExitCode.DONE
 

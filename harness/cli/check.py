@@ -3,7 +3,7 @@
 from functools import partial
 
 from harness.cli import options
-from harness.cli.options import HOME, ExitCode, Home, argument, option
+from harness.cli.options import HOME, ExitCode, Home, argument, option, switch
 from harness.core import Case, Response
 from harness.errors import SpecError
 from harness.pipeline import conformance
@@ -47,7 +47,7 @@ def judge(
 def model(
     name: str = argument("NAME", NAME),
     task: str | None = option(TASK, None),
-    is_asked: bool = option("Call a hosted model too; this may cost money.", False, flags="--yes"),
+    is_asked: bool = switch("--yes", "Call a hosted model too; this may cost money."),
     home: Home = HOME,
 ) -> int:
     """Try a model on made-up prompts of every kind; a hosted one is called only with --yes.

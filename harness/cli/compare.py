@@ -165,8 +165,7 @@ def gate(choice: GateChoice, results: Results = RESULTS, is_json: AsJson = False
     found = gates.gate(base, new, **allowed, judge=choice.judge)
     for note in found.attrs["notes"]:
         warn(note)
-    if is_json:
-        screen.show_json(found.attrs | {"rows": plain_rows(found)})
+    screen.show_json(found.attrs | {"rows": plain_rows(found)}, is_json)
     _put_gate(found)
     decision = found.attrs["decision"]
     is_allowed = choice.allow_inconclusive and decision is gates.Decision.INCONCLUSIVE

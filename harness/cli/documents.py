@@ -44,10 +44,8 @@ class TableChoice:
     data: list[Path] | None = option(
         "Folder of data; or files to read in place of the layout's. May be repeated.", None
     )
-    is_printed: bool = option(
-        "Print what the layout's paper prints, what is here, and the difference.",
-        False,
-        flags="--printed",
+    is_printed: bool = options.switch(
+        "--printed", "Print what the layout's paper prints, what is here, and the difference."
     )
     out: Path | None = output("File to write: .tex, .md, .csv or .html.", *FORMS, default=None)
 

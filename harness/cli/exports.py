@@ -126,8 +126,7 @@ def prove(
 
     with limited(str(file)):  # its prompts are templates, which may compute anything
         others, proofs = prove_bundle(file, ProgressLine())
-    if is_json:
-        show_json({"others": others, "runs": proofs})
+    show_json({"others": others, "runs": proofs}, is_json)
     said = [*others]  # what is the same comes last: a screen may cut it off
     said += [f"{one.run}: differs: {line}" for one in proofs for line in one.differences]
     said += [f"{one.run}: not derived: {line}" for one in proofs for line in one.unproven]

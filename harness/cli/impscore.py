@@ -39,16 +39,10 @@ from harness.storage.cells import json_text
 from harness.storage.frames import plain_rows, records
 from harness.storage.tables import column_of
 
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="CSV, TSV, JSON lines, Parquet or plain lines; - reads stdin."
-    ),
-]
-Format = Annotated[
-    str | None,
-    typer.Option("--format", help="csv, tsv, jsonl, parquet or lines. Default: by its name."),
-]
+READ = "CSV, TSV, JSON lines, Parquet or plain lines; - reads stdin."
+File = Annotated[str, typer.Argument(metavar="FILE", help=READ)]
+FORMAT = "csv, tsv, jsonl, parquet or lines. Default: by its name."
+Format = Annotated[str | None, typer.Option("--format", help=FORMAT)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,8 +265,7 @@ def train(
     head = training.make_head(name, choice.pairs(), spec, encoder=encoder, progress=progress)
     path = save_head(head, choice.out / head.name)
     metrics = head.card.metrics if head.card is not None else {}
-    if is_json:
-        show_json({"head": path, "digest": head.digest, "metrics": metrics})
+    show_json({"head": path, "digest": head.digest, "metrics": metrics}, is_json)
     show_rows(head.name, ("metric", "value"), [*metrics.items()])
     say(f"{head.name}@{head.digest[:8]} in {path}")
 
@@ -280,8 +273,8 @@ def train(
 def ablate(
     choice: HeadChoice,
     runs: int = option("Trainings of each form and setting, each with another seed.", 3, min=1),
-    is_grid: bool = option(
-        "Train all 120 combinations of both margins and alpha instead.", False, flags="--grid"
+    is_grid: bool = options.switch(
+        "--grid", "Train all 120 combinations of both margins and alpha instead."
     ),
     is_json: AsJson = False,
 ) -> None:

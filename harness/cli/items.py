@@ -10,7 +10,7 @@ from typing import get_args
 
 from harness.analysis import items as selection
 from harness.cli import options
-from harness.cli.options import RESULTS, AsJson, Results, option, output
+from harness.cli.options import RESULTS, AsJson, Results, option, output, switch
 from harness.data.ratings import read_ratings
 from harness.pipeline.items import ShownText, entries, item_columns
 from harness.present.screen import PAGE, say, show_json_rows
@@ -41,10 +41,8 @@ class ItemChoice:
     below: float | None = option("Values by the judge that are below this.", None, metavar="VALUE")
     sort: str = option("data: as in the data; worst or best: by the value of the judge.", "data")
     ratings: Path | None = option("People's ratings; --below and --sort: by their mean.", None)
-    has_pairs: bool = option(
-        "Show all items of a cluster, such as a minimal pair, under each other.",
-        False,
-        flags="--pairs",
+    has_pairs: bool = switch(
+        "--pairs", "Show all items of a cluster, such as a minimal pair, under each other."
     )
     limit: int | None = option(
         "Most items. Default: as many as fit the screen, all in files.", None, min=1

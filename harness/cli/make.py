@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output, switch
 from harness.cli.put import put_frame
 from harness.cli.run_report import shown_decoding
 from harness.core import Sample
@@ -63,8 +63,7 @@ def build(
     lines = (transforms.sample_line(*one) for one in built.finished)
     write_named(choice.out, transforms.json_lines(lines))
     made, dropped = len(built.finished), built.dropped
-    if is_json:
-        show_json({"made": made, "dropped": dropped, "missing": built.missing})
+    show_json({"made": made, "dropped": dropped, "missing": built.missing}, is_json)
     say(f"wrote {made} samples to {choice.out}; {dropped} dropped")
     for reason, missing in sorted(built.missing.items()):
         warn(f"missing: {missing} {reason}")
@@ -81,8 +80,8 @@ class Lessons:
         "`perturb --training`. With --grid a training each, by default none, each method, and all.",
         None,
     )
-    is_oversampled: bool = option(
-        "Repeat texts of rarer classes until all are as frequent.", False, flags="--oversample"
+    is_oversampled: bool = switch(
+        "--oversample", "Repeat texts of rarer classes until all are as frequent."
     )
     seed: options.Seed = 0
 
@@ -108,8 +107,7 @@ def train(
     wanted = replace(wanted, augment=augment, out=out)
     trained = training.train(where.workspace(), wanted, ProgressLine("done"))
     card = trained.card
-    if is_json:
-        show_json({"folder": str(trained.folder), "digest": card.digest, "card": card})
+    show_json({"folder": str(trained.folder), "digest": card.digest, "card": card}, is_json)
     say(f"{card.model} for {card.task}: {card.recipe}; seed {card.seed}")
     say(f"trained on {_counts(card.rows)} of column {card.text}, data {card.data}")
     if card.made:
@@ -180,8 +178,8 @@ class PerturbChoice:
     field: str | None = option("Field to perturb. Default: text, else the longest.", None)
     out: Path | None = output("Home folder for the task. Default: --home.", default=None)
     name: str | None = option("Name. Default: TASK_perturbed or _training.", None, flags="--as")
-    is_training: bool = option(
-        "Perturb texts to train on, of rarer classes till equal.", False, flags="--training"
+    is_training: bool = switch(
+        "--training", "Perturb texts to train on, of rarer classes till equal."
     )
     limit: options.Limit = None
     seed: options.Seed = 0

@@ -45,6 +45,11 @@ def option(about: str, default: object = MISSING, *, flags: str = "", **rules: A
     return _field(typer.Option(value, *flags.split(), help=about, **rules), default)
 
 
+def switch(name: str, about: str) -> Any:  # noqa: ANN401 - as of `option`
+    """An option without a value, which is false where it is not given."""
+    return option(about, False, flags=name)
+
+
 def output(about: str, *endings: str, default: object = MISSING, flags: str = "-o --out") -> Any:  # noqa: ANN401 - as of `option`
     """An option that names a file to write, with one of some endings; without any, a folder."""
     value = ... if default is MISSING else default
@@ -146,7 +151,7 @@ SCORER_NAME = "Scorer of implicitness: a name in configs/scorers/, or the path o
 ScorerName = Annotated[str, typer.Option(help=SCORER_NAME)]
 TABLE_FILE = "File to write: .csv, .tsv, .jsonl or .parquet."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-WHOLE = option("Print everything, not what fits one screen alone.", False, flags="--all")
+WHOLE = switch("--all", "Print everything, not what fits one screen alone.")
 TAG = option("Name for the run, which commands then take as @NAME.", None)
 HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 
@@ -178,7 +183,7 @@ class Computing:
 class Calling(Computing):
     """Whether, where and at what cost a command may call models."""
 
-    is_offline: bool = option("Make no call; what is not stored fails.", False, flags="--offline")
+    is_offline: bool = switch("--offline", "Make no call; what is not stored fails.")
     retry: str = option("Retry calls that failed; all: also refused or cut ones; none.", "failed")
     budget: float | None = option(
         "US dollars that all calls may cost at most, stored ones included.",
@@ -186,9 +191,7 @@ class Calling(Computing):
         min=0,
         metavar="USD",
     )
-    is_batch: bool = option(
-        "Send calls in batches: cheaper; may take a day.", False, flags="--batch"
-    )
+    is_batch: bool = switch("--batch", "Send calls in batches: cheaper; may take a day.")
 
 
 OFFLINE = Calling(is_offline=True, retry="failed", budget=None, is_batch=False)

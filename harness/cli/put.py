@@ -32,8 +32,7 @@ def put_frame(
     if (table := out or default) is not None:
         (write_whole if out is None else write_named)(table, frame_csv(frame).encode())
         drawn = _draw(table, chart) if chart is not None else ""
-    if is_json:
-        show_json(plain_rows(frame))
+    show_json(plain_rows(frame), is_json)
     show()
     if table is not None:
         say(f"wrote {len(frame)} rows to {table}{drawn}")

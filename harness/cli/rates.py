@@ -100,8 +100,7 @@ def rates(
         files[path.with_name(f"{path.name}-gaps.csv")] = found
     for file, frame in files.items():
         (write_named if choice.out else write_whole)(file, frame_csv(frame).encode())
-    if is_json:
-        show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)})
+    show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)}, is_json)
     _put(rows, found)
     for note in rated.missing_notes(tables):
         say(note)

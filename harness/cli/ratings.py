@@ -91,8 +91,7 @@ def agree(choice: AgreeChoice, results: Results = RESULTS, is_json: AsJson = Fal
         stored = pandas.read_csv(table, dtype=str, keep_default_na=False).reindex(columns=COLUMNS)
         text += stored[~stored.task.isin(made.task)].to_csv(index=False, header=False)
     write_whole(table, text.encode())
-    if is_json:
-        show_json(plain_rows(made))
+    show_json(plain_rows(made), is_json)
     say(f"wrote {len(made)} rows to {table}")
     return ExitCode.of(unmatched_ratings(rated))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from harness.cli import options
-from harness.cli.options import AsJson, Only, Where, argument, one_of, option
+from harness.cli.options import AsJson, Only, Where, argument, one_of, option, switch
 from harness.errors import SpecError
 from harness.present.screen import ProgressLine, say, show_json, warn
 from harness.storage.find_runs import find_run
@@ -28,11 +28,9 @@ class JudgeOptions:
     """How judges that ask a model ask it, and how much of a run is made."""
 
     judge_model: str | None = option("Model that the judges ask, instead of their own.", None)
-    is_self_judge_allowed: bool = option(
-        "Let a model judge its own answers.", False, flags="--allow-self-judge"
-    )
+    is_self_judge_allowed: bool = switch("--allow-self-judge", "Let a model judge its own answers.")
     tag: str | None = options.TAG
-    is_dry: bool = option("Print planned calls and prices; make none.", False, flags="--dry-run")
+    is_dry: bool = switch("--dry-run", "Print planned calls and prices; make none.")
     shard: str | None = option("Make part i/N of the calls; see merge.", None, metavar="I/N")
 
     def part(self, calling: options.Calling) -> "Shard | None":
@@ -50,7 +48,7 @@ class RunChoice:
     """What a run asks, and the models it asks."""
 
     plan: str | None = argument("PLAN", "Plan: a name in configs/plans/, or a YAML file.", None)
-    is_status: bool = option("Print what of a plan is done; make no call.", False, flags="--status")
+    is_status: bool = switch("--status", "Print what of a plan is done; make no call.")
     task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
     model: str | None = option("Models, comma-separated: names, hf:NAME, openai:NAME@URL.", None)
     judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
@@ -223,8 +221,7 @@ def read(
     folder = find_run(where.results, run)
     space = where.workspace(options.OFFLINE, folder.results(where.results))
     found = reread.reread(resolve.resolve_reread(space, folder))
-    if is_json:
-        show_json(found)
+    show_json(found, is_json)
     for change in found.changes:
         row = change.row
         before, after = (f"{v.reason or v.value}" for v in (change.before, change.after))

@@ -38,8 +38,7 @@ def put_run(done: RunResult, *, is_json: bool, tag: str | None = None) -> int:
     file = done.file
     if tag is not None:
         done.folder.write_tag(tag)
-    if is_json:
-        show_json(facts_of(done))
+    show_json(facts_of(done), is_json)
     put_scores(file, done.scores)
     if any(row.score.metric.startswith(OF_ALARMS) for row in done.scores):
         warn_of_alarms(board_scores({"": table_text(done.scores)}))

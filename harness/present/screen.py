@@ -208,9 +208,10 @@ class Messages(logging.Handler):
         warn(text)
 
 
-def show_json(value: object) -> None:
-    """Print indented JSON on stdout, with every control character escaped."""
-    sys.stdout.write(_json(value) + "\n")
+def show_json(value: object, is_asked: bool = True) -> None:
+    """Print indented JSON on stdout, if asked, with every control character escaped."""
+    if is_asked:
+        sys.stdout.write(_json(value) + "\n")
 
 
 def show_json_rows(rows: Iterable[object]) -> None:

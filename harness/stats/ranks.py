@@ -19,6 +19,7 @@ from harness.stats.scales import ROUNDING
 Pooled = Callable[[Floats], Floats]
 """Sums over items, one row a model, to the score of each row; NaN where it has none."""
 _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
+_LEVEL = 0.05
 _FIRST = 1000  # draws after which most pairs that do not differ are known not to
 
 
@@ -85,9 +86,7 @@ class ModelRanking:
     p: Mapping[tuple[int, int], float]
 
 
-def rank_models(
-    sums: Floats, pooled: Pooled, *, seed: str, draws: int = 10_000, level: float = 0.05
-) -> ModelRanking:
+def rank_models(sums: Floats, pooled: Pooled, *, seed: str, draws: int = 10_000) -> ModelRanking:
     """Rank models by a score of all items together, and say which differ.
 
     `sums` is models x clusters x features: what each cluster of items adds to the sums that
@@ -106,12 +105,12 @@ def rank_models(
     p = holm_of(reached / ways)
     for signs in (part for block in blocks for part in np.split(block, [_FIRST])):
         # Further draws only add to p: what is too large already stays so.
-        if not (is_open := p <= level).any():
+        if not (is_open := p <= _LEVEL).any():
             break
         reached[is_open] += _reached(signs, sums, pooled, pairs[is_open])
         p = holm_of(reached / ways)
     better = np.zeros((len(sums), len(sums)), dtype=bool)
-    for one, other in pairs[p <= level].tolist():
+    for one, other in pairs[p <= _LEVEL].tolist():
         better[(one, other) if values[one] > values[other] else (other, one)] = True
     ranks = tuple(1 + int((values > own + ROUNDING).sum()) for own in values)
     every = dict(zip(map(tuple, pairs.tolist()), p.tolist(), strict=True))

@@ -82,9 +82,7 @@ MOST_MEMORY, MOST_SECONDS = 16 << 30, 1_800
 
 
 @contextmanager
-def limited(
-    what: str, *, most_bytes: int = MOST_MEMORY, most_seconds: int = MOST_SECONDS
-) -> Iterator[None]:
+def limited(what: str, *, most_seconds: int = MOST_SECONDS) -> Iterator[None]:
     """Raise StoreError where a block takes more CPU seconds or memory; `what` names it."""
     try:
         import resource
@@ -97,7 +95,7 @@ def limited(
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = int(used.ru_utime + used.ru_stime) + 1
-    wanted = {resource.RLIMIT_CPU: spent + most_seconds, resource.RLIMIT_AS: most_bytes}
+    wanted = {resource.RLIMIT_CPU: spent + most_seconds, resource.RLIMIT_AS: MOST_MEMORY}
     known = {kind: resource.getrlimit(kind) for kind in wanted}
     before = signal.signal(signal.SIGXCPU, refuse)
     try:
@@ -106,7 +104,7 @@ def limited(
             resource.setrlimit(kind, (most, hard))
         yield
     except MemoryError as error:
-        fact = f"{what}: took more than {most_bytes >> 30} GB; do not trust it"
+        fact = f"{what}: took more than {MOST_MEMORY >> 30} GB; do not trust it"
         raise StoreError(fact) from error
     finally:
         for kind, limits in known.items():

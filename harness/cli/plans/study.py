@@ -82,8 +82,7 @@ class Study:
     def status(self) -> int:
         """Print what is done, left and missing of each run; make no call, and ask no server."""
         plans.look_up(self.space, self.cells)
-        if self.is_json:
-            show_json(_facts(self.cells, "done left missing is_whole error"))
+        show_json(_facts(self.cells, "done left missing is_whole error"), self.is_json)
         counts = ("done", "left", "missing")
         columns: dict[str, list[Value]] = {STATE: [*map(_state, self.cells)]}
         columns |= {name: [getattr(cell, name) for cell in self.cells] for name in counts}
@@ -199,8 +198,7 @@ class Study:
 
 def _put_dry_run(title: str, calls: DataFrame, space: Workspace, *, is_json: bool) -> int:
     """Print the planned calls of one run."""
-    if is_json:
-        show_json(plain_rows(calls))
+    show_json(plain_rows(calls), is_json)
     put_sums(calls, space.terms)
     put_calls(title, calls)
     return ExitCode.DONE
@@ -213,8 +211,7 @@ def put_judging(plan: JudgePlan, part: Shard | None, space: Workspace, *, is_jso
         preview.charge_stored(plan)
         return _put_dry_run(title, preview.dry_run(plan, set()), space, is_json=is_json)
     made = shards.judge_part(plan, part)
-    if is_json:
-        show_json([made])
+    show_json([made], is_json)
     say(f"{title}: {_part_line(made)}")
     _put_next(part)
     return ExitCode.of(made.missing)

@@ -10,7 +10,7 @@ from harness.analysis.error_table import read_rate_texts
 from harness.analysis.rates import FLAGGED, gaps, rates, run_texts
 from harness.analysis.rates import drift as drift_of
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output
+from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output, switch
 from harness.cli.rates import PointChoice
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
@@ -36,7 +36,7 @@ class DriftChoice:
         "Column of measured implicitness. Default: texts are scored.", None, flags="--implicitness"
     )
     least: options.Least = 10
-    is_alarm: bool = option("Exit code 1 if something has drifted.", False, flags="--alarm")
+    is_alarm: bool = switch("--alarm", "Exit code 1 if something has drifted.")
     out: Path | None = output("CSV file to write.", ".csv", default=None)
 
 
@@ -74,8 +74,7 @@ def drift(
     if choice.out is not None:
         write_named(choice.out, frame_csv(rows).encode())
     has_drift, is_tested = bool(rows["is_alarm"].any()), rows["tests"].iloc[0] > 0
-    if is_json:
-        show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)})
+    show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)}, is_json)
     _put(f"{Path(choice.new).name} less {Path(choice.old).name}", rows)
     if choice.out is not None:
         say(f"wrote {len(rows)} rows to {choice.out}")

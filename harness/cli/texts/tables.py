@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli import options
-from harness.cli.options import AsJson, ExitCode, argument, one_of, option, output
+from harness.cli.options import AsJson, ExitCode, argument, one_of, option, output, switch
 from harness.data import split as parting
 from harness.data.split import STRATUM, counts_of_parts, leaks, split_rows
 from harness.errors import SpecError
@@ -43,7 +43,7 @@ class SplitChoice:
         "near",
     )
     column: str | None = option("Column of the texts. Default: text.", None)
-    is_check: bool = option("Only count what the given files share.", False, flags="--check")
+    is_check: bool = switch("--check", "Only count what the given files share.")
     out: Path | None = output("Folder for the parts.", default=None)
     seed: options.Seed = 0
 
@@ -80,8 +80,7 @@ def split(choice: SplitChoice, is_json: AsJson = False) -> int:
         )
     texts = [(name, found["text"][part].tolist()) for name, part in zip(names, places, strict=True)]
     shared = leaks(texts)
-    if is_json:
-        show_json(counts_of_parts(found, names) | {"leaks": plain_rows(shared)})
+    show_json(counts_of_parts(found, names) | {"leaks": plain_rows(shared)}, is_json)
     _put(choice, found, names)
     show(shared.rename(columns=SHARED), "Shared texts")
     say(f"wrote {', '.join(map(str, paths))}")
@@ -107,8 +106,7 @@ def _check(choice: SplitChoice, *, is_json: bool) -> int:
         cells = tables.column_of(table, choice.column, where=where)
         parts.append((Path(file).name, [cell if isinstance(cell, str) else "" for cell in cells]))
     found = leaks(parts)
-    if is_json:
-        show_json(plain_rows(found))
+    show_json(plain_rows(found), is_json)
     show(found.rename(columns=SHARED), "Shared texts")
     return ExitCode.of(found["near"].any())
 
