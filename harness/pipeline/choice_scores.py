@@ -5,7 +5,7 @@ A verdict without an answer is never a no, and counts as missing wherever it wou
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, permutations
 from math import fsum
 from typing import NamedTuple
 
@@ -28,6 +28,8 @@ AUC, SLOPE, SLOPE_P, EFFECTIVE = "auc", "slope_{}", "slope_{}_p", "effective_n_{
 RATES = (HITS, FALSE_ALARMS)
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"
+TWO = "two_{}_{}"
+"""A rate of a label, then the one other label that counts: `two_f1_implicit_non`."""
 BY = "{} {}"
 """The group of verdicts by one text of a reference: `properties inference`."""
 
@@ -238,6 +240,7 @@ def class_numbers(verdicts: DataFrame, spec: ClassesSpec) -> Iterator[Number]:
     is_known = np.asarray((chosen > 0).any(axis=1), dtype=bool)
     if labels:
         yield from _class_rates(labels, gold, chosen, verdicts["cluster"].to_numpy())
+        yield from _of_two(labels, gold, chosen, verdicts["cluster"].to_numpy())
     codes, kinds = verdicts["sample_parts"].cat.codes, verdicts["sample_parts"].cat.categories
     for at, label in enumerate(labels):
         places = np.flatnonzero(gold == at)
@@ -251,6 +254,26 @@ def class_numbers(verdicts: DataFrame, spec: ClassesSpec) -> Iterator[Number]:
             value = exact_total(missed) if len(missed) else None
             found = Number(MISSED.format(label), value, own, is_known[own])
             yield found if part is None else found._replace(group=BY.format(spec.by, part))
+
+
+def _of_two(
+    labels: Sequence[str], gold: Indices, chosen: Floats, clusters: Indices
+) -> Iterator[Number]:
+    """The rates of each two labels of three or more, as if there were no others.
+
+    Of texts whose label and whose answer are of the two (ISHate, section 5.2: only so do the F1 of
+    .670 and .850 follow from its Table 3).
+    """
+    for pair in permutations(range(len(labels)), 2) if len(labels) > 2 else ():
+        own = chosen[:, pair]
+        is_of_two = np.isin(gold, pair) & (own.sum(axis=1) == chosen.sum(axis=1))
+        rows = np.flatnonzero(is_of_two)
+        names = [labels[at] for at in pair]
+        places = np.where(gold[rows] == pair[0], 0, 1)
+        for found in _class_rates(names, places, own[rows], clusters[rows]):
+            if found.metric.endswith(f"_{names[0]}"):
+                metric = TWO.format(found.metric, names[1])
+                yield found._replace(metric=metric, planned=rows[found.planned])
 
 
 def _class_rates(

@@ -53,6 +53,8 @@ READINGS = [
         ("f1_hidden", 2 / 3, (2, 3, 4), (2, 3)),
         ("macro_f1", (0.5 + 0 + 2 / 3) / 3, (0, 1, 2, 3, 4), (0, 1, 2, 3)),
         ("missed_hidden", 1.0, (2, 3, 4), (2, 3)),
+        *(("two_f1_hidden_non", 2 / 3, (2, 3, 4), (2, 3)), ("two_f1_open_non", 0.0, (1,), (1,))),
+        *(("two_recall_hidden_open", 1.0, (2, 4), (2,)), ("two_recall_open_hidden", None, (), ())),
     ],
 )
 def test_what_is_not_answered_is_missing_and_not_missed(
