@@ -73,9 +73,8 @@ class Workspace:
         given = data or os.environ.get("HARNESS_DATA")
         path = Path(given) if given else None
         if path is not None and not path.exists():
-            raise SpecError(
-                f"data {path}: no such folder and no such file; correct --data or HARNESS_DATA"
-            )
+            fact = f"data {path}: no such folder and no such file"
+            raise SpecError(f"{fact}; correct --data or HARNESS_DATA")
         registry = Registry.open(Path(home), Path(prompts) if prompts else None)
         return cls(registry, Path(results), path, data_mode, progress or (lambda *_: None))
 

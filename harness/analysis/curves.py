@@ -73,10 +73,8 @@ def together(tables: Sequence[DataFrame]) -> DataFrame:
     if len(tasks) > 1:
         raise StoreError(f"these runs are of tasks {' and '.join(tasks)}; draw those of one task")
     if len(scales) > 1:
-        raise StoreError(
-            f"these runs are measured by {' and '.join(scales)}, whose scales differ; run them "
-            "again with one --scorer: no answer is asked twice"
-        )
+        fact = f"these runs are measured by {' and '.join(scales)}, whose scales differ"
+        raise StoreError(f"{fact}; run them again with one --scorer: no answer is asked twice")
     return rows
 
 

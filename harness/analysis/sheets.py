@@ -269,10 +269,8 @@ def units_sheet(name: str, form: SheetForm, units: Sequence[Unit], seed: int) ->
         raise SpecError(f"{form.place}: asks of {of}, and the file has none; give another file")
     most = max(Counter(block for block, *_ in units).values())
     if of == "sentences" and most > marks:
-        raise SpecError(
-            f"{form.place}: has {marks} marks, and a set has {most} sentences; give its `scale` a "
-            "mark for each"
-        )
+        fact = f"{form.place}: has {marks} marks, and a set has {most} sentences"
+        raise SpecError(f"{fact}; give its `scale` a mark for each")
     ids = [_id(seed, name, block, model, text) for block, model, _, text in units]
     shown = [
         {ROW: row, **form.fields(Sample(block, fields)), ANSWER: text}

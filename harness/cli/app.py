@@ -152,9 +152,8 @@ def parameters_of(words: Sequence[str]) -> set[str]:
         raise SpecError(f"`before` and `after` of a plan: no such command {' '.join(words)!r}")
     names = {*signature(expanded(_function(name))).parameters}
     if "budget" in names:
-        raise SpecError(
-            f"`before` and `after` of a plan: {name} may ask models; name a task instead"
-        )
+        fact = f"`before` and `after` of a plan: {name} may ask models"
+        raise SpecError(f"{fact}; name a task instead")
     return names
 
 

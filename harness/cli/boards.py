@@ -33,9 +33,9 @@ class BoardChoice:
     """What of all scores is printed."""
 
     runs: list[str] | None = argument("RUN", options.SOME_RUNS + " Default: all runs.", None)
-    task: str | None = option("Print these tasks only, comma-separated. Default: all.", None)
-    variant: str | None = option("Print these variants only, comma-separated. Default: all.", None)
-    judge: str | None = option("Print these judges only, comma-separated. Default: all.", None)
+    task: str | None = option("Print these tasks only, comma-separated. Default: all.")
+    variant: str | None = option("Print these variants only, comma-separated. Default: all.")
+    judge: str | None = option("Print these judges only, comma-separated. Default: all.")
     has_metrics: bool = switch(
         "--metrics", "Keep every metric in leaderboard.csv, not those alone that are ranked."
     )

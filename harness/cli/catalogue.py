@@ -129,9 +129,9 @@ def schema(
 def tokens(
     where: Annotated[options.Where, options.Only("data data_mode prompts home")],
     *,
-    task: str = option("Task with choices: a name in tasks/."),
-    model: str = option("Local model: a name in configs/models/."),
-    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None),
+    task: str = option("Task with choices: a name in tasks/.", ...),
+    model: str = option("Local model: a name in configs/models/.", ...),
+    variant: str | None = option("Variants, comma-separated, or all. Default: the task's."),
     limit: options.Limit = None,
     is_json: AsJson = False,
 ) -> None:
@@ -191,7 +191,7 @@ def check(
 
 def verify(
     data: options.DataFolder = None,
-    paper: str | None = option("Paper: a name in configs/golden/. Default: all.", None),
+    paper: str | None = option("Paper: a name in configs/golden/. Default: all."),
     home: Home = HOME,
     is_json: AsJson = False,
 ) -> int:

@@ -17,7 +17,7 @@ MADE_UP = Response("made up", texts=("An answer.",))
 
 
 def judge(
-    name: str = argument("NAME", NAME), task: str | None = option(TASK, None), home: Home = HOME
+    name: str = argument("NAME", NAME), task: str | None = option(TASK), home: Home = HOME
 ) -> int:
     """Try a judge on made-up answers of every kind; a model that it asks is not called.
 
@@ -46,7 +46,7 @@ def judge(
 
 def model(
     name: str = argument("NAME", NAME),
-    task: str | None = option(TASK, None),
+    task: str | None = option(TASK),
     is_asked: bool = switch("--yes", "Call a hosted model too; this may cost money."),
     home: Home = HOME,
 ) -> int:

@@ -33,8 +33,8 @@ class Sides:
         "Second run, with the same samples; its task may differ. Default: compare parts of A.",
         None,
     )
-    judge_a: str | None = option("Judge of A. Default: every judge that fits.", None)
-    judge_b: str | None = option("Judge of B. Default: as for A.", None)
+    judge_a: str | None = option("Judge of A. Default: every judge that fits.")
+    judge_b: str | None = option("Judge of B. Default: as for A.")
     missing: options.Missing = "apart"
 
 
@@ -143,7 +143,7 @@ class GateChoice:
         "Drop that is allowed, in units of the metric: .02 is two points of an accuracy.", 0.05
     )
     max_missing: float = option("Share of missing verdicts that is allowed.", 0.01)
-    judge: str | None = option("Judge. Default: all that have read both runs.", None)
+    judge: str | None = option("Judge. Default: all that have read both runs.")
     allow_inconclusive: bool = option("Exit with 0 where these items cannot decide.", False)
 
 

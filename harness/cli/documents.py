@@ -28,21 +28,18 @@ class TableChoice:
     )
     rows: str | None = option(
         "What rows are of, comma-separated: model, task, variant, level, decoding, group, judge, "
-        "metric. Default: model.",
-        None,
+        "metric. Default: model."
     )
-    columns: str | None = option("What columns are of. Default: judge.", None)
-    groups: str | None = option("Make a table for each value of these. Default: none.", None)
+    columns: str | None = option("What columns are of. Default: judge.")
+    groups: str | None = option("Make a table for each value of these. Default: none.")
     where: list[str] | None = option(
-        "Keep some values, by patterns: variant=base,cot*. May be repeated.", None
+        "Keep some values, by patterns: variant=base,cot*. May be repeated."
     )
-    cell: str | None = option(
-        "What a cell shows, comma-separated: value, interval, sd, n, rank.", None
-    )
-    digits: int | None = option("Digits after the point, at most 6.", None, min=0)
-    ratings: Path | None = option("People's ratings, as `harness agree` reads them.", None)
+    cell: str | None = option("What a cell shows, comma-separated: value, interval, sd, n, rank.")
+    digits: int | None = option("Digits after the point, at most 6.", min=0)
+    ratings: Path | None = option("People's ratings, as `harness agree` reads them.")
     data: list[Path] | None = option(
-        "Folder of data; or files to read in place of the layout's. May be repeated.", None
+        "Folder of data; or files to read in place of the layout's. May be repeated."
     )
     is_printed: bool = options.switch(
         "--printed", "Print what the layout's paper prints, what is here, and the difference."

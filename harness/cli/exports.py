@@ -32,8 +32,8 @@ def export_inspect(
 def export_copies(
     file: str = argument("FILE", "Table of texts: CSV, TSV, JSON lines, Parquet or plain lines."),
     out: Path = output("CSV file to write.", ".csv"),
-    column: str | None = option("Column of the texts. Default: text.", None),
-    keep: str | None = option("Further columns of the list, comma-separated.", None),
+    column: str | None = option("Column of the texts. Default: text."),
+    keep: str | None = option("Further columns of the list, comma-separated."),
     is_json: options.AsJson = False,
 ) -> None:
     """List the texts of a table that nearly repeat others, by groups of near copies.

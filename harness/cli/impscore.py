@@ -50,7 +50,7 @@ class Scoring(options.Computing):
     """Which texts are scored, by which scorer, and where their rows go."""
 
     file: File
-    column: str | None = option("Column of the texts. Default: text.", None)
+    column: str | None = option("Column of the texts. Default: text.")
     out: Path | None = output(
         f"{options.TABLE_FILE} Default: stdout.", *tables.TABLE_ENDINGS, default=None
     )
@@ -134,8 +134,7 @@ def evaluate(
     file: File,
     scorer: ScorerName = SCORER,
     ratings: list[Path] | None = option(
-        "People's rankings and choices in long form, as `sheet read-ratings` makes it of a sheet.",
-        None,
+        "People's rankings and choices in long form, as `sheet read-ratings` makes it of a sheet."
     ),
     home: Home = HOME,
     is_json: AsJson = False,
@@ -174,9 +173,9 @@ class ProfileChoice:
         "Folder for profile.csv and profile.svg. Default: none is written.", default=None
     )
     column: str | None = option(
-        "Column of the texts; of samples also a field or a reference. Default: text.", None
+        "Column of the texts; of samples also a field or a reference. Default: text."
     )
-    label: str | None = option("Column of labels; the texts of each label get a row.", None)
+    label: str | None = option("Column of labels; the texts of each label get a row.")
     pairs: int = option("Random pairs of texts for each label.", 2000, min=1)
     seed: options.Seed = 0
     layout: Format = None
@@ -251,7 +250,7 @@ class HeadChoice:
 
 def train(
     choice: HeadChoice,
-    name: str | None = option("Name of the head. Default: the recipe's.", None),
+    name: str | None = option("Name of the head. Default: the recipe's."),
     is_json: AsJson = False,
 ) -> None:
     """Train a head of the metric on sentence pairs; write it and a card of origin and quality.

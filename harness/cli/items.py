@@ -32,20 +32,19 @@ class ItemChoice:
     runs: options.RunNames
     where: str | None = option(
         "right, wrong or missing: by any of the judges; disagree: two judges differ; flip: right "
-        "in one run or variant and wrong in another.",
-        None,
+        "in one run or variant and wrong in another."
     )
-    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None)
-    group: str | None = option("Groups, separated by semicolons.", None, metavar="NAMES")
-    variant: str | None = option("Variants, comma-separated. Default: all.", None)
-    below: float | None = option("Values by the judge that are below this.", None, metavar="VALUE")
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.")
+    group: str | None = option("Groups, separated by semicolons.", metavar="NAMES")
+    variant: str | None = option("Variants, comma-separated. Default: all.")
+    below: float | None = option("Values by the judge that are below this.", metavar="VALUE")
     sort: str = option("data: as in the data; worst or best: by the value of the judge.", "data")
-    ratings: Path | None = option("People's ratings; --below and --sort: by their mean.", None)
+    ratings: Path | None = option("People's ratings; --below and --sort: by their mean.")
     has_pairs: bool = switch(
         "--pairs", "Show all items of a cluster, such as a minimal pair, under each other."
     )
     limit: int | None = option(
-        "Most items. Default: as many as fit the screen, all in files.", None, min=1
+        "Most items. Default: as many as fit the screen, all in files.", min=1
     )
 
 

@@ -37,7 +37,7 @@ class BuildChoice:
 
     name: str = argument("JOB", "Job: a name in configs/builds/.")
     file: Path = argument("FILE", "Samples: one JSON object in each line.")
-    model: str | None = option("Model to ask, for jobs that ask: a name in configs/models/.", None)
+    model: str | None = option("Model to ask, for jobs that ask: a name in configs/models/.")
     out: Path = output("File for the new samples.", ".jsonl", flags="-o --output")
     backend: options.BackendName = None
     seed: options.Seed = 0
@@ -74,11 +74,10 @@ def build(
 class Lessons:
     """What classifiers are trained on, and where what is made goes."""
 
-    task: str = option("Task whose labels are learned; with --grid several, comma-separated.")
+    task: str = option("Task whose labels are learned; with --grid several, comma-separated.", ...)
     augment: str | None = option(
         "Train on made rows too, comma-separated: methods of the table's, all, or tasks of "
-        "`perturb --training`. With --grid a training each, by default none, each method, and all.",
-        None,
+        "`perturb --training`. With --grid a training each, by default none, each method, and all."
     )
     is_oversampled: bool = switch(
         "--oversample", "Repeat texts of rarer classes until all are as frequent."
@@ -122,7 +121,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 def grid(
     lessons: Lessons,
     where: Annotated[Where, Only("data table results home")],
-    model: str = option("Models of kind sklearn or classifier, comma-separated."),
+    model: str = option("Models of kind sklearn or classifier, comma-separated.", ...),
     out: Path | None = output("CSV file. Default: in RESULTS/grids/.", ".csv", default=None),
     is_json: AsJson = False,
 ) -> int:
@@ -169,15 +168,14 @@ def _put_grid(found: DataFrame) -> None:
 class PerturbChoice:
     """Which texts are changed, how, and where the new task goes."""
 
-    task: str = option("Task whose samples are perturbed.")
+    task: str = option("Task whose samples are perturbed.", ...)
     method: str | None = option(
-        "Names in configs/perturbations/, comma-separated, or eda. Default: all without a model.",
-        None,
+        "Names in configs/perturbations/, comma-separated, or eda. Default: all without a model."
     )
-    model: str | None = option("Model that rewrites texts, for perturbations that need one.", None)
-    field: str | None = option("Field to perturb. Default: text, else the longest.", None)
+    model: str | None = option("Model that rewrites texts, for perturbations that need one.")
+    field: str | None = option("Field to perturb. Default: text, else the longest.")
     out: Path | None = output("Home folder for the task. Default: --home.", default=None)
-    name: str | None = option("Name. Default: TASK_perturbed or _training.", None, flags="--as")
+    name: str | None = option("Name. Default: TASK_perturbed or _training.", flags="--as")
     is_training: bool = switch(
         "--training", "Perturb texts to train on, of rarer classes till equal."
     )
@@ -255,7 +253,7 @@ def _by_reason(missing: Mapping[Reason, int]) -> str:
 
 def report(
     run: options.RunName,
-    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None),
+    judge: list[str] | None = option("Judges, comma-separated. Default: all."),
     out: Path | None = output("CSV file. Default: in RESULTS/flips/.", ".csv", default=None),
     results: options.Results = options.RESULTS,
     is_json: AsJson = False,

@@ -39,10 +39,13 @@ class Only:
     names: str
 
 
-def option(about: str, default: object = MISSING, *, flags: str = "", **rules: Any) -> Any:  # noqa: ANN401 - the field's type is its annotation
-    """A field or a parameter that is an option; `flags`, as `-o --out`, replace its own name."""
-    value = ... if default is MISSING else default
-    return _field(typer.Option(value, *flags.split(), help=about, **rules), default)
+def option(about: str, default: object = None, *, flags: str = "", **rules: Any) -> Any:  # noqa: ANN401 - the field's type is its annotation
+    """A field or a parameter that is an option; `flags`, as `-o --out`, replace its own name.
+
+    It is required where the default is `...`.
+    """
+    made = typer.Option(default, *flags.split(), help=about, **rules)
+    return _field(made, MISSING if default is ... else default)
 
 
 def switch(name: str, about: str) -> Any:  # noqa: ANN401 - as of `option`
@@ -152,7 +155,7 @@ ScorerName = Annotated[str, typer.Option(help=SCORER_NAME)]
 TABLE_FILE = "File to write: .csv, .tsv, .jsonl or .parquet."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 WHOLE = switch("--all", "Print everything, not what fits one screen alone.")
-TAG = option("Name for the run, which commands then take as @NAME.", None)
+TAG = option("Name for the run, which commands then take as @NAME.")
 HOME, RESULTS, SCORER = Path(), Path("results"), "impscore-minilm"
 
 
@@ -161,10 +164,8 @@ class Computing:
     """Where models and encoders compute whose weights are run here, and not by a server."""
 
     executor: str = option("Where local models compute: local, or ray for a Ray cluster.", "local")
-    ray_address: str | None = option(
-        "Ray cluster, HOST:PORT. Default: RAY_ADDRESS, else own.", None
-    )
-    ray_workers: int | None = option("Workers of each model at most. Default: all.", None, min=1)
+    ray_address: str | None = option("Ray cluster, HOST:PORT. Default: RAY_ADDRESS, else own.")
+    ray_workers: int | None = option("Workers of each model at most. Default: all.", min=1)
 
     def placed(self, registry: "Registry") -> "Registry":
         """The registry, what it builds computing where these options say."""
@@ -186,10 +187,7 @@ class Calling(Computing):
     is_offline: bool = switch("--offline", "Make no call; what is not stored fails.")
     retry: str = option("Retry calls that failed; all: also refused or cut ones; none.", "failed")
     budget: float | None = option(
-        "US dollars that all calls may cost at most, stored ones included.",
-        None,
-        min=0,
-        metavar="USD",
+        "US dollars that all calls may cost at most, stored ones included.", min=0, metavar="USD"
     )
     is_batch: bool = switch("--batch", "Send calls in batches: cheaper; may take a day.")
 
@@ -203,13 +201,12 @@ class Where:
 
     data: Path | None = option(
         "Folder of data, a subfolder a source; or a table. Default: fetched data, else samples.",
-        None,
         envvar="HARNESS_DATA",
         metavar="FOLDER",
     )
     data_mode: str = option("corrected: repair known defects; released: as it is.", "corrected")
-    table: str | None = option("Column map of a table: a name or a path.", None, flags="--map")
-    prompts: Path | None = option("Folder of templates that replace shipped ones.", None)
+    table: str | None = option("Column map of a table: a name or a path.", flags="--map")
+    prompts: Path | None = option("Folder of templates that replace shipped ones.")
     results: Results = RESULTS
     home: Home = HOME
 

@@ -29,25 +29,23 @@ class FigureChoice:
         *(*ENDINGS, ""),
         default=None,
     )
-    x: str | None = option("Draw scores by model, variant, group, judge, task, metric ...", None)
+    x: str | None = option("Draw scores by model, variant, group, judge, task, metric ...")
     panel: str = option("With --x: a panel for each of these.", "")
     series: str = option("With --x: a series for each of these.", "")
     metric: str = option("With --x: the metric to draw. Default: the headline's.", "")
     width: float = option("Width of the figure in cm.", 16.0, metavar="CM")
-    judge: str | None = option("Judges, comma-separated. Default: all, or gold.", None)
-    variant: str | None = option("Variants, comma-separated. Default: all.", None)
-    task: str | None = option("Tasks, comma-separated. Default: all.", None)
-    ratings: Path | None = option("Long-form CSV of ratings by people.", None)
-    column: str | None = option("Column of the texts of files. Default: text.", None)
+    judge: str | None = option("Judges, comma-separated. Default: all, or gold.")
+    variant: str | None = option("Variants, comma-separated. Default: all.")
+    task: str | None = option("Tasks, comma-separated. Default: all.")
+    ratings: Path | None = option("Long-form CSV of ratings by people.")
+    column: str | None = option("Column of the texts of files. Default: text.")
     label: str | None = option(
         "Column of labels of files, each a series; of maps also a column of markers, and one of "
-        "words at the points: topic,level,text.",
-        None,
+        "words at the points: topic,level,text."
     )
     encoder: str | None = option(
         "Encoder for ishate-1 and -2: minilm, char-ngrams, or a sentence-transformers model "
-        "(hub name or folder). Default: the scorer's.",
-        None,
+        "(hub name or folder). Default: the scorer's."
     )
     seed: options.Seed = 0
 

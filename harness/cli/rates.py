@@ -27,20 +27,18 @@ class PointChoice:
     """The judge and variants, and from which score on a text counts as flagged."""
 
     judge: str = option("Judge whose verdicts count.", "gold")
-    variant: str | None = option("Variants, comma-separated. Default: all.", None)
-    positive: str | None = option("Labels to detect, comma-separated. Default: the task's.", None)
+    variant: str | None = option("Variants, comma-separated. Default: all.")
+    positive: str | None = option("Labels to detect, comma-separated. Default: the task's.")
     score: str | None = option(
         "Score for --threshold and --fpr: probability (the default), implicitness, or a further "
-        "number of the answers, such as a category of a moderation endpoint.",
-        None,
+        "number of the answers, such as a category of a moderation endpoint."
     )
-    threshold: float | None = option("Flag texts whose score is this or more.", None)
+    threshold: float | None = option("Flag texts whose score is this or more.")
     fpr: float | None = option(
         "Choose the least threshold that keeps the FPR this low on half of the benign originals, "
-        "which are then not measured, or see --chosen-on.",
-        None,
+        "which are then not measured, or see --chosen-on."
     )
-    chosen_on: str | None = option("Run on other texts, where --fpr chooses the threshold.", None)
+    chosen_on: str | None = option("Run on other texts, where --fpr chooses the threshold.")
     seed: options.Seed = 0
 
     def query(self, results: Path, by: tuple[str, ...] = ()) -> RateQuery:
@@ -66,7 +64,7 @@ class RateChoice:
     """Which runs, and by which columns."""
 
     runs: options.RunNames
-    by: str | None = option("Columns of the data, comma-separated; one+other crosses two.", None)
+    by: str | None = option("Columns of the data, comma-separated; one+other crosses two.")
     least: options.Least = 10
     out: Path | None = output("Folder. Default: RESULTS/rates/.", default=None)
 

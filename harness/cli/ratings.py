@@ -28,7 +28,7 @@ from harness.storage.find_runs import find_runs, shown_runs
 from harness.storage.frames import frame_csv, plain_rows, records
 from harness.storage.tables import column_of, read_input, write_named
 
-STEPS = option("Steps of labelling: a name in configs/annotations/.")
+STEPS = option("Steps of labelling: a name in configs/annotations/.", ...)
 MAIN = {
     "pearson_dataset": "r",
     "kendall_document_zero": "tau",
@@ -45,11 +45,11 @@ MAIN = {
 class AgreeChoice:
     """Which ratings are compared with which judges, and how."""
 
-    ratings: Path = option("Long-form CSV: task, sample_id, model, rater, value, scale.")
-    judge: list[str] | None = option("Judges, comma-separated. Default: all.", None)
-    task: str | None = option("Tasks, comma-separated. Default: every task with ratings.", None)
+    ratings: Path = option("Long-form CSV: task, sample_id, model, rater, value, scale.", ...)
+    judge: list[str] | None = option("Judges, comma-separated. Default: all.")
+    task: str | None = option("Tasks, comma-separated. Default: every task with ratings.")
     variant: str | None = option(
-        "Variants, comma-separated, or all. Default: those that were rated.", None
+        "Variants, comma-separated, or all. Default: those that were rated."
     )
     level: str = option("Scale of the ratings: nominal, ordinal or interval.", "interval")
     rater_kind: str = option(
@@ -125,7 +125,7 @@ class Writing:
     """Who fills a sheet in, and where it goes."""
 
     raters: str | None = option(
-        "Names of the people: ann,bob. Each gets a file, in an order of their own.", None
+        "Names of the people: ann,bob. Each gets a file, in an order of their own."
     )
     seed: options.Seed = 0
     out: Path = output("CSV file to write.", ".csv")
@@ -172,14 +172,14 @@ class AnswerChoice:
 
     runs: options.RunNames
     variant: str | None = option(
-        "Variants, comma-separated, or all. Default: the task's first that every run has.", None
+        "Variants, comma-separated, or all. Default: the task's first that every run has."
     )
     temperature: str | None = option(
-        "Temperatures, comma-separated, or all. Default: the first of the runs.", None
+        "Temperatures, comma-separated, or all. Default: the first of the runs."
     )
     limit: options.Limit = None
-    per_answer: int | None = option("Raters of each answer. Default: all.", None, min=1)
-    per_file: int | None = option("Rows of each file. Default: all.", None, min=1)
+    per_answer: int | None = option("Raters of each answer. Default: all.", min=1)
+    per_file: int | None = option("Rows of each file. Default: all.", min=1)
 
 
 def export_ratings(choice: AnswerChoice, to: Writing, results: Results = RESULTS) -> int:
@@ -223,7 +223,6 @@ def export_sheet(
     ),
     each: int | None = option(
         "Pairs of each source, or of each topic where the file has no column source. Default: all.",
-        None,
         min=1,
     ),
 ) -> int:
@@ -249,7 +248,7 @@ def export_annotation(
     to: Writing,
     file: str = argument("FILE", "Table of texts, or - for stdin."),
     steps: str = STEPS,
-    column: str | None = option("Column of the texts. Default: text.", None),
+    column: str | None = option("Column of the texts. Default: text."),
 ) -> int:
     """Write sheets on which people label texts step by step, and a config for Label Studio.
 
@@ -279,9 +278,9 @@ def export_stress(
 def import_ratings(
     files: list[Path] = argument("FILE", "Rated sheets, or tables with a column a rater."),
     out: Path = output("Long-form CSV to write.", ".csv"),
-    key: Path | None = option("Key file of the blind sheet that was rated.", None),
+    key: Path | None = option("Key file of the blind sheet that was rated."),
     task: str = option("Task of the ratings, if the file names none.", ""),
-    raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben.", None),
+    raters: str | None = option("Columns of raters: A,B; or with other names: A=anna,B=ben."),
 ) -> None:
     """Convert ratings to long form; with --key, those of a blind sheet. CSV or XLSX.
 
@@ -328,7 +327,7 @@ def import_labels(
 
 def import_stress(
     files: list[Path] = argument("FILE", "Marked sheets: CSV or XLSX."),
-    turns: Path = option("The file of turns that the sheets were made of."),
+    turns: Path = option("The file of turns that the sheets were made of.", ...),
     out: Path = output("File for the samples, JSON lines.", ".jsonl"),
 ) -> None:
     """Read marked sheets back as samples of emphasized_talk: one a stressed part, with meanings.

@@ -27,11 +27,11 @@ ASKED = "plan task model judge variant limit seed backend answers scorer"
 class JudgeOptions:
     """How judges that ask a model ask it, and how much of a run is made."""
 
-    judge_model: str | None = option("Model that the judges ask, instead of their own.", None)
+    judge_model: str | None = option("Model that the judges ask, instead of their own.")
     is_self_judge_allowed: bool = switch("--allow-self-judge", "Let a model judge its own answers.")
     tag: str | None = options.TAG
     is_dry: bool = switch("--dry-run", "Print planned calls and prices; make none.")
-    shard: str | None = option("Make part i/N of the calls; see merge.", None, metavar="I/N")
+    shard: str | None = option("Make part i/N of the calls; see merge.", metavar="I/N")
 
     def part(self, calling: options.Calling) -> "Shard | None":
         """The shard, None for all calls; SpecError for options that exclude each other."""
@@ -49,19 +49,18 @@ class RunChoice:
 
     plan: str | None = argument("PLAN", "Plan: a name in configs/plans/, or a YAML file.", None)
     is_status: bool = switch("--status", "Print what of a plan is done; make no call.")
-    task: str | None = option("Tasks: names in tasks/, comma-separated.", None)
-    model: str | None = option("Models, comma-separated: names, hf:NAME, openai:NAME@URL.", None)
-    judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.", None)
-    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.", None)
+    task: str | None = option("Tasks: names in tasks/, comma-separated.")
+    model: str | None = option("Models, comma-separated: names, hf:NAME, openai:NAME@URL.")
+    judge: list[str] | None = option("Judges, comma-separated. Default: those of the task.")
+    variant: str | None = option("Variants, comma-separated, or all. Default: the task's.")
     limit: options.Limit = None
     seed: options.Seed = 0
     backend: options.BackendName = None
     answers: str | None = option(
         "How choices are answered: logprob (local models, some servers), top_logprobs (chat "
-        "servers) or written (every model). Default: the first that the model can, but written.",
-        None,
+        "servers) or written (every model). Default: the first that the model can, but written."
     )
-    scorer: str | None = option("Scorer of implicitness: a name, column or none.", None)
+    scorer: str | None = option("Scorer of implicitness: a name, column or none.")
 
     def study(
         self, asking: JudgeOptions, where: Where, calling: options.Calling, *, is_json: bool
@@ -157,7 +156,7 @@ def run(
 def judge(
     run: options.RunName,
     *,
-    judge: list[str] = option("Judges, comma-separated."),
+    judge: list[str] = option("Judges, comma-separated.", ...),
     asking: JudgeOptions,
     where: Annotated[Where, Only("prompts results home")],
     calling: options.Calling,
@@ -242,10 +241,10 @@ class ImportChoice:
     """Which files hold answers, to what, by whom."""
 
     files: list[Path] = argument("FILE", "Files of stored answers.")
-    task: str = option("Task that was answered: a name in tasks/.")
-    model: str = option("Name for the model that answered; it is not called.")
+    task: str = option("Task that was answered: a name in tasks/.", ...)
+    model: str = option("Name for the model that answered; it is not called.", ...)
     column_map: str | None = option(
-        "Column map: a name in configs/imports/, or a path. Default: found.", None, flags="--map"
+        "Column map: a name in configs/imports/, or a path. Default: found.", flags="--map"
     )
     tag: str | None = options.TAG
 

@@ -70,9 +70,8 @@ def derive(samples: Sequence[Sample], spec: PairsSpec | ReferenceChoiceSpec) -> 
     left_out = {without: len(samples) - len(usable), **left_out}
     counted = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
     if not derived:
-        raise DataError(
-            f"`derive` ({kind}) makes no sample ({counted}); name other references in the task"
-        )
+        fact = f"`derive` ({kind}) makes no sample ({counted})"
+        raise DataError(f"{fact}; name other references in the task")
     if counted:
         _log.warning("%s: %d choice samples, left out: %s", kind, len(derived), counted)
     return derived

@@ -130,10 +130,8 @@ def number(text: str, *, place: str, marks: Mapping[str, float] | None = None) -
     except ValueError:
         value = float("nan")
     if marks and value not in marks.values():
-        raise DataError(
-            f"{place}: rating {text!r} is none of {', '.join(marks)}; correct it, or leave it "
-            "blank if it is missing"
-        )
+        fact = f"{place}: rating {text!r} is none of {', '.join(marks)}"
+        raise DataError(f"{fact}; correct it, or leave it blank if it is missing")
     if not (isfinite(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)):
         raise DataError(
             f"{place}: rating {text[:40]!r} is not a number (0, or of {SMALLEST:g} to "
@@ -161,9 +159,8 @@ def _marks(key: DataFrame) -> dict[str, float]:
 def _rater_columns(row: TableRow, is_sheet: bool, raters: Mapping[str, str]) -> Mapping[str, str]:
     columns = list(row.cells)
     if absent := [name for name in raters if name not in columns]:
-        raise DataError(
-            f"{row.path}: no column {absent[0]!r} for a rater; columns: {', '.join(columns)}"
-        )
+        fact = f"{row.path}: no column {absent[0]!r} for a rater"
+        raise DataError(f"{fact}; columns: {', '.join(columns)}")
     if raters:
         return raters
     if RATING in columns and {RATER, ANNOTATOR} & set(columns):  # as Label Studio exports CSV

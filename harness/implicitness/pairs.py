@@ -118,10 +118,8 @@ def read_items(table: Table, *, where: str) -> Items:
         rankings += _grouped(rows, where)
     pairs, choices = _each(rows, _pair, where), _each(rows, _choice, where)
     if not (rankings or pairs or choices):
-        raise DataError(
-            f"{where}: nothing to evaluate on among the columns {', '.join(columns)}; "
-            f"there must be {NEEDED_ITEMS}"
-        )
+        fact = f"{where}: nothing to evaluate on among the columns {', '.join(columns)}"
+        raise DataError(f"{fact}; there must be {NEEDED_ITEMS}")
     return Items(tuple(rankings), tuple(pairs), tuple(choices))
 
 

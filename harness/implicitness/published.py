@@ -82,10 +82,8 @@ def _renamed(
     if unknown or missing:
         facts = zip(("unknown", "missing"), (unknown, missing), strict=True)
         said = [f"{len(names)} {what} ({', '.join(names[:3])})" for what, names in facts if names]
-        raise ModelError(
-            f"the state dict's encoder does not fit {model}: {'; '.join(said)}; correct `encoder:` "
-            "or list what is no weight of it in `ignore:`"
-        )
+        fact = f"the state dict's encoder does not fit {model}: {'; '.join(said)}"
+        raise ModelError(f"{fact}; correct `encoder:` or list what is no weight of it in `ignore:`")
     return placed
 
 

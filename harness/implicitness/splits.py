@@ -51,9 +51,8 @@ def _drawn(
         for other in draw.sample(among, min(len(among), 16)):
             if not _has_same_meaning(pair, other):
                 return other.explicit
-    raise DataError(
-        f"{pair.implicit!r} finds no pair of another meaning; give more pairs, or negatives"
-    )
+    fact = f"{pair.implicit!r} finds no pair of another meaning"
+    raise DataError(f"{fact}; give more pairs, or negatives")
 
 
 def _has_same_meaning(pair: TrainingPair, other: TrainingPair) -> bool:

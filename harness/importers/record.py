@@ -217,9 +217,8 @@ def matches(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
         )
     for own, other in kept:
         if not [*applicable(lookup.task.variants[own], [other])]:
-            raise DataError(
-                f"{record.place}: sample {other.id} is not asked under {own}; correct the variant"
-            )
+            fact = f"{record.place}: sample {other.id} is not asked under {own}"
+            raise DataError(f"{fact}; correct the variant")
     return kept
 
 
@@ -261,10 +260,8 @@ def _sample(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) 
         raise DataError(f"{record.place}: by the map's `fields`, no sample has {name!r}{near}")
     if not same:
         raise lookup.unknown(record.place, f"its {' and '.join(texts)}")
-    raise DataError(
-        f"{record.place}: {len(same)} samples have its {' and '.join(texts)}; name more fields in "
-        "the map, or the group"
-    )
+    fact = f"{record.place}: {len(same)} samples have its {' and '.join(texts)}"
+    raise DataError(f"{fact}; name more fields in the map, or the group")
 
 
 def _variant(record: ImportedRecord, lookup: SampleLookup, spec: MapSpec | None) -> str | None:

@@ -57,10 +57,8 @@ def as_answered(
     """A task as stored answers answer it: of each variant the last step, drawn in one way."""
     places = {bool(answer.scores): answer.place for answer in answers}
     if len(places) > 1:
-        raise DataError(
-            f"{places[True]}: scores of choices, while {places[False]} holds written answers; "
-            "import them apart"
-        )
+        fact = f"{places[True]}: scores of choices, while {places[False]} holds written answers"
+        raise DataError(f"{fact}; import them apart")
     drawn = task.decodings[0]
     if temperature is not None:
         known = {part.temperature: part for part in task.decodings}

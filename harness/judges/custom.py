@@ -28,9 +28,8 @@ class JudgeContext:
     def asked_model(self, judge: str) -> str:
         """Return the identity of the judge's model; SpecError where there is none."""
         if self.model is None:
-            raise SpecError(
-                f"judge {judge} asks a model, and asked none when it read this run; judge again"
-            )
+            fact = f"judge {judge} asks a model, and asked none when it read this run"
+            raise SpecError(f"{fact}; judge again")
         return self.model
 
 

@@ -8,9 +8,8 @@ from harness.errors import ModelError, install
 def require(*packages: str, extra: str = "local", what: str = "local models need") -> None:
     """Raise ModelError, with the command that installs them, if any of the packages is missing."""
     if missing := [package for package in packages if not _is_installed(package)]:
-        raise ModelError(
-            f"{what} {' and '.join(missing)}, not installed here; run: {install(extra)}"
-        )
+        fact = f"{what} {' and '.join(missing)}, not installed here"
+        raise ModelError(f"{fact}; run: {install(extra)}")
 
 
 def _is_installed(package: str) -> bool:

@@ -338,10 +338,8 @@ Backend = Literal["transformers", "vllm", "server"]
 def rebacked(content: Mapping[str, Any], backend: Backend, *, where: Path) -> dict[str, Any]:
     """A local model's YAML, to be run by another back end."""
     if (kind := content.get("kind")) not in ("transformers", "vllm"):
-        raise SpecError(
-            f"{where}: --backend {backend} is for kinds transformers and vllm, not for {kind!r}; "
-            "leave it out"
-        )
+        fact = f"{where}: --backend {backend} is for kinds transformers and vllm, not for {kind!r}"
+        raise SpecError(f"{fact}; leave it out")
     if kind == "vllm" != backend and content.get("quantization") is not None:
         raise SpecError(
             f"{where}: --backend {backend} knows no quantization, which changes answers; run the "

@@ -46,10 +46,8 @@ class SheetSpec(Spec, frozen=True, kw_only=True):
         values = [mark.value for mark in self.scale]
         words = [mark.text.casefold() for mark in self.scale]
         if len(set(values)) < len(values) or len(set(words)) < len(words):
-            raise ValueError(
-                f"two marks of `scale` are alike ({', '.join(words)}); give each a value and, if "
-                "any, a word of its own"
-            )
+            fact = f"two marks of `scale` are alike ({', '.join(words)})"
+            raise ValueError(f"{fact}; give each a value and, if any, a word of its own")
 
 
 class StepLabel(Spec, frozen=True, kw_only=True):

@@ -106,10 +106,8 @@ def is_part(name: str) -> bool:
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that people will edit; raises StoreError rather than replace other content."""
     if path.is_file() and path.read_bytes() != data:
-        raise StoreError(
-            f"{path}: holds something else already, perhaps somebody's work; choose another -o, "
-            "or move it away"
-        )
+        fact = f"{path}: holds something else already, perhaps somebody's work"
+        raise StoreError(f"{fact}; choose another -o, or move it away")
     write_whole(path, data)
 
 

@@ -224,8 +224,6 @@ def task_folders(folders: Iterable[RunFolder], task: str) -> list[RunFolder]:
     runs = [folder for folder, own in tasks if own == task]
     if not runs:
         known = sorted({own for _, own in tasks})
-        raise StoreError(
-            f"no run of task {task!r}{did_you_mean(task, known)}; "
-            "`harness run` makes one, or see --results"
-        )
+        fact = f"no run of task {task!r}{did_you_mean(task, known)}"
+        raise StoreError(f"{fact}; `harness run` makes one, or see --results")
     return runs

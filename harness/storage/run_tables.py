@@ -156,10 +156,8 @@ def _disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(
-            f"the tables of a run cannot be kept on the disk ({error.strerror}); free some space, "
-            "then repeat the command"
-        ) from error
+        fact = f"the tables of a run cannot be kept on the disk ({error.strerror})"
+        raise StoreError(f"{fact}; free some space, then repeat the command") from error
 
 
 class RunTables:

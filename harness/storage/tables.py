@@ -143,9 +143,8 @@ def _decoded(name: str, data: bytes) -> str:
     try:
         text = data.decode("utf-8").removeprefix(BOM)
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}: not UTF-8 at byte {error.start}; fetch it again or save it as UTF-8"
-        ) from error
+        fact = f"{name}: not UTF-8 at byte {error.start}"
+        raise DataError(f"{fact}; fetch it again or save it as UTF-8") from error
     if not text.strip():
         raise DataError(f"{name}: the file is empty; fetch it again, or save it with its rows")
     return text
@@ -203,9 +202,8 @@ def _xlsx_records(path: Path) -> list[Record]:
     except DataError:
         raise
     except Exception as error:  # what zip, XML and openpyxl's own checks raise
-        raise DataError(
-            f"{path}: not an XLSX file ({error}); save it again, or as CSV UTF-8"
-        ) from error
+        fact = f"{path}: not an XLSX file ({error})"
+        raise DataError(f"{fact}; save it again, or as CSV UTF-8") from error
     rows = enumerate((tuple(map(cell_text, map(filled, row))) for row in frame.to_numpy()), 1)
     return [(line, row) for line, row in rows if any(row)]
 
@@ -288,10 +286,8 @@ def read_file(path: Path, *, quotes: Quotes = "standard") -> Table:
     """The rows of a file whose name says its format; errors as of `read_table`."""
     file_format = format_by_name(path.name)
     if file_format is None or not is_table(path):
-        raise DataError(
-            f"{path}: its name ends in none of {', '.join(TABLE_ENDINGS)}; rename it, or save it "
-            "as one of these"
-        )
+        fact = f"{path}: its name ends in none of {', '.join(TABLE_ENDINGS)}"
+        raise DataError(f"{fact}; rename it, or save it as one of these")
     return read_table(str(path), _read_bytes(path), file_format, quotes=quotes)
 
 
@@ -484,9 +480,8 @@ def _array(name: str, cells: list[object]) -> Any:  # noqa: ANN401 - pyarrow has
     try:
         return pyarrow.array(cells)
     except (pyarrow.ArrowException, UnicodeEncodeError, OverflowError) as error:
-        raise DataError(
-            f"column {name!r} holds what a column of Parquet cannot ({error}); write .jsonl or .csv"
-        ) from error
+        fact = f"column {name!r} holds what a column of Parquet cannot ({error})"
+        raise DataError(f"{fact}; write .jsonl or .csv") from error
 
 
 def _parquet(table: ArrowTable, added: DataFrame) -> bytes:

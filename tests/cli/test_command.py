@@ -29,7 +29,7 @@ import, ratings stress"""
 class Drink:
     """What is served."""
 
-    name: str = option("Its name.")
+    name: str = option("Its name.", ...)
     size: int = option("Its size.", 2, flags="-s --size", min=1)
 
 

@@ -193,9 +193,8 @@ def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
         tables[(0, *place)] = one.scores.get(attribute, nan)
     for other in read_json(folder / replies, list[_Reply]):
         if (key := (other.source, other.system_id, other.system_output)) not in cells:
-            raise DataError(
-                f"{folder / replies}: a reply that {CHAT_PEOPLE} does not hold; fetch both again"
-            )
+            fact = f"{folder / replies}: a reply that {CHAT_PEOPLE} does not hold"
+            raise DataError(f"{fact}; fetch both again")
         scores = [first_digit(text) for text in other.all_responses]
         read = [score for score in scores if not isinstance(score, Reason)]
         tables[(1, *cells[key])] = fmean(read) if read else nan

@@ -159,10 +159,8 @@ def ludwig(folder: Path) -> Values:
     answers = found.replace(_ANSWERS).to_numpy(dtype=object)
     for at, name in zip(*np.nonzero(~found.isin([*_ANSWERS]).to_numpy()), strict=True):
         said = rows[columns[name]].iat[at]
-        raise DataError(
-            f"{rows['place'].iat[at]}: {columns[name]} says {said!r}, not Yes or No; fetch the "
-            "file again"
-        )
+        fact = f"{rows['place'].iat[at]}: {columns[name]} says {said!r}, not Yes or No"
+        raise DataError(f"{fact}; fetch the file again")
     answers = answers.astype(float)
     gold, ratings = answers[:, 0], answers[:, 1:]
     yes = ratings.sum(axis=1)

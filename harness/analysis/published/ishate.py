@@ -36,10 +36,8 @@ def rounds(folder: Path) -> Values:
     for number, (_, own) in enumerate(rows.groupby("iteration"), 1):
         name, by = f"round_{number}", own.pivot(index="message_id", columns="coder")
         if (count := own["coder"].nunique()) != _CODERS:
-            raise DataError(
-                f"{folder / ROUNDS}: round {number} has {count} annotators, not {_CODERS}; fetch "
-                "it again"
-            )
+            fact = f"{folder / ROUNDS}: round {number} has {count} annotators, not {_CODERS}"
+            raise DataError(f"{fact}; fetch it again")
         implicit, subtle = (
             by[layer].eq(label).astype(float).where(by[layer].notna()).to_numpy()
             for layer, label in (("implicit_layer", _IMPLICIT), ("subtlety_layer", _SUBTLE))

@@ -117,9 +117,8 @@ def chosen(found: DataFrame, layout: TableLayout) -> DataFrame:
         found = _main(found, {*layout.axes, *layout.where})
         found = found if layout.controls else found[found["cell", "block"] == 0]
     if not len(found):
-        raise StoreError(
-            "no number is left for the table; see `where` of the layout, or name other runs"
-        )
+        fact = "no number is left for the table"
+        raise StoreError(f"{fact}; see `where` of the layout, or name other runs")
     return found
 
 

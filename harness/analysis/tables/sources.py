@@ -203,9 +203,8 @@ def _records(layout: ValuesLayout, files: Files) -> DataFrame:
             rows = json.loads(path.read_bytes())[layout.records]
             found += [{**row, SPLIT: split} for row in rows]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path}: no JSON with rows under {layout.records!r} ({error}); make it with --json"
-            ) from error
+            fact = f"{path}: no JSON with rows under {layout.records!r} ({error})"
+            raise DataError(f"{fact}; make it with --json") from error
     return pandas.DataFrame(found, dtype=object)
 
 

@@ -29,11 +29,11 @@ class DriftChoice:
 
     old: str = argument("OLD", "Table of texts, or a run.")
     new: str = argument("NEW", "The same later: a table, or a run of the same task.")
-    by: str | None = option("Columns by whose groups rates are compared, comma-separated.", None)
-    column: str | None = option("Column of the texts of tables. Default: text.", None)
-    flag: str | None = option("Column of tables: what was flagged, 1 or 0, yes or no.", None)
+    by: str | None = option("Columns by whose groups rates are compared, comma-separated.")
+    column: str | None = option("Column of the texts of tables. Default: text.")
+    flag: str | None = option("Column of tables: what was flagged, 1 or 0, yes or no.")
     measured: str | None = option(
-        "Column of measured implicitness. Default: texts are scored.", None, flags="--implicitness"
+        "Column of measured implicitness. Default: texts are scored.", flags="--implicitness"
     )
     least: options.Least = 10
     is_alarm: bool = switch("--alarm", "Exit code 1 if something has drifted.")
@@ -120,9 +120,8 @@ def _run_texts(
     if first.task != second.task:
         raise SpecError(f"drift: runs of {first.task} and {second.task}; name one task's")
     if len({run.data.partition("+")[2] for run in (first, second)}) > 1:
-        raise SpecError(
-            "drift: implicitness by two scorers is not on one scale; run again with one --scorer"
-        )
+        fact = "drift: implicitness by two scorers is not on one scale"
+        raise SpecError(f"{fact}; run again with one --scorer")
     query, space = point.query(where.results, tuple(by)), where.workspace()
     sides = [run_texts(read_rate_texts(space, one, query, where.table)) for one in folders]
     shared = [place for place in sides[0] if place in sides[1]]
@@ -162,7 +161,7 @@ class CardChoice:
 
     run: options.RunName
     by: str | None = option(
-        "Columns to split rates by, comma-separated. Default: all texts together.", None
+        "Columns to split rates by, comma-separated. Default: all texts together."
     )
     out: Path = output("Markdown file to write.", ".md")
 

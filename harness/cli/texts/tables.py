@@ -34,15 +34,15 @@ class SplitChoice:
     """Which table is split, by what, and where the parts go."""
 
     files: list[str] = argument("TABLE", "Table to split; with --check the parts there are.")
-    by: str | None = option("Columns whose values each part has alike, comma-separated.", None)
+    by: str | None = option("Columns whose values each part has alike, comma-separated.")
     shares: str = option("Shares of the parts.", "70,15,15", metavar="LIST")
-    group: str | None = option("Columns, comma-separated: equal values stay in one part.", None)
+    group: str | None = option("Columns, comma-separated: equal values stay in one part.")
     link: str = option(
         "What stays in one part: near: rows of nearly the same words, and so on from row to row; "
         "same: those of the same words; none: rows linked by --group alone.",
         "near",
     )
-    column: str | None = option("Column of the texts. Default: text.", None)
+    column: str | None = option("Column of the texts. Default: text.")
     is_check: bool = switch("--check", "Only count what the given files share.")
     out: Path | None = output("Folder for the parts.", default=None)
     seed: options.Seed = 0
@@ -136,9 +136,9 @@ class CleanChoice:
     """Which texts are cleaned, by which steps, and where they go."""
 
     file: str = argument("FILE", "Table, or - for stdin.")
-    column: str | None = option("Column of the texts. Default: text.", None)
+    column: str | None = option("Column of the texts. Default: text.")
     steps: str | None = option(
-        "Steps, comma-separated. Default: those of the cleaned texts of ISHate.", None
+        "Steps, comma-separated. Default: those of the cleaned texts of ISHate."
     )
     name: str = option("Name of the new column.", "cleaned", flags="--as")
     out: Path = output(options.TABLE_FILE, *tables.TABLE_ENDINGS)

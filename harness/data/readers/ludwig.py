@@ -84,9 +84,8 @@ def _by_pair(rows: Sequence[TableRow], columns: Sequence[str]) -> ByPair:
     by_pair: dict[Pair, TableRow] = {}
     for row in rows:
         if first := by_pair.get(pair := _pair(row, columns)):
-            raise DataError(
-                f"{row.place}: same question and reply as {first.place}; remove one of them"
-            )
+            fact = f"{row.place}: same question and reply as {first.place}"
+            raise DataError(f"{fact}; remove one of them")
         by_pair[pair] = row
     return by_pair
 
@@ -96,9 +95,8 @@ def _types(path: Path | None) -> Mapping[Pair, str]:
     for row in read_rows(path, (*PAIR, "Type")) if path else ():
         kind = "_".join(_text(row, "Type").lower().split())
         if types.setdefault(pair := _pair(row, PAIR), kind) != kind:
-            raise DataError(
-                f"{row.place}: type {kind!r}, and {types[pair]!r} in a row above; correct one"
-            )
+            fact = f"{row.place}: type {kind!r}, and {types[pair]!r} in a row above"
+            raise DataError(f"{fact}; correct one")
     return types
 
 

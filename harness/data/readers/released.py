@@ -17,9 +17,8 @@ def read_json(path: Path, layout: Any, described: str) -> Any:  # noqa: ANN401 -
     try:
         return decode_json(read_text(path), layout)
     except msgspec.DecodeError as error:
-        raise DataError(
-            f"{path}: not the released layout ({described}): {error}; fetch it again"
-        ) from error
+        fact = f"{path}: not the released layout ({described}): {error}"
+        raise DataError(f"{fact}; fetch it again") from error
 
 
 def refuse_overlay(source: str, overlay: OverlaySpec | None) -> None:

@@ -69,9 +69,8 @@ def _answer(
             return answer(texts=tuple(value))
         return answer(texts=(record.text(column),))
     if not options:
-        raise DataError(
-            f"{record.place}: the samples have no choices under {variant}; map the answer as `text`"
-        )
+        fact = f"{record.place}: the samples have no choices under {variant}"
+        raise DataError(f"{fact}; map the answer as `text`")
     ordered = options if how.order == "shown" else sorted(options, key=lambda o: o.index)
     by_number = {str(at): option for at, option in enumerate(ordered, how.counted_from)}
     named = by_number, {sample.choices[option.index].strip(): option for option in options}

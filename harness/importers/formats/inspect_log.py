@@ -55,16 +55,14 @@ def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need n
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
-        raise ModelError(
-            f"{path}: reading a log of Inspect needs its library; run: {install('inspect')}"
-        ) from error
+        fact = f"{path}: reading a log of Inspect needs its library"
+        raise ModelError(f"{fact}; run: {install('inspect')}") from error
     refuse_swollen(path)
     try:
         return read_eval_log(str(path), resolve_attachments=True)
     except Exception as error:  # whatever its reader raises: the file is not what it reads
-        raise DataError(
-            f"{path}: Inspect cannot read it ({type(error).__name__}: {error}); get the file again"
-        ) from error
+        fact = f"{path}: Inspect cannot read it ({type(error).__name__}: {error})"
+        raise DataError(f"{fact}; get the file again") from error
 
 
 def _record(part: "EvalSample", path: Path) -> ImportedRecord:

@@ -346,9 +346,8 @@ class BatchModel:
                 if not isinstance(error, RetryableError) or error.usage == UNCHARGED:
                     self._files.remove(record)
                     raise
-                raise ModelError(
-                    f"{error}: whether the batch arrived is not known; repeat the command"
-                ) from None
+                fact = f"{error}: whether the batch arrived is not known"
+                raise ModelError(f"{fact}; repeat the command") from None
 
         try:
             submitted = replace(record, id=self._retry(submit), state="submitted")

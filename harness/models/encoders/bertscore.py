@@ -58,10 +58,8 @@ class BertScorer:
         if not self._asked and not is_packaged:
             layer = _library().model2layers.get(self._source, layer)
         if layer > layers:
-            raise SpecError(
-                f"{self._source} has no layer {layer}; give `layer` a number from 1 to {layers}, "
-                "or leave it out"
-            )
+            fact = f"{self._source} has no layer {layer}"
+            raise SpecError(f"{fact}; give `layer` a number from 1 to {layers}, or leave it out")
         return int(layer)
 
     def figures(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:

@@ -311,10 +311,8 @@ class SentenceTransformers(TokenEncoder):
         wanted = ["*.json", "*.txt", "model.safetensors"]
         folder = checkpoints.fetched(self._resolved, wanted)
         if self.sha256 is not None and (actual := checksum(folder / WEIGHTS)) != self.sha256:
-            raise ModelError(
-                f"{self.model}: {WEIGHTS} has sha256 {actual}, and `sha256:` names "
-                f"{self.sha256}; point `model:` to those weights"
-            )
+            fact = f"{self.model}: {WEIGHTS} has sha256 {actual}, and `sha256:` names {self.sha256}"
+            raise ModelError(f"{fact}; point `model:` to those weights")
         return folder
 
 

@@ -112,9 +112,8 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
     train = f"`harness train {model} --task {task} --data DIR` trains it"
     path = folder / CARD
     if not path.is_file():
-        raise ModelError(
-            f"model {model} is not trained for task {task} ({path} is missing); {train}"
-        )
+        fact = f"model {model} is not trained for task {task} ({path} is missing)"
+        raise ModelError(f"{fact}; {train}")
     try:
         card = decode_json(path.read_bytes(), ClassifierCard)
         checksums = {name: checksum(inside(folder, name)) for name in card.checksums}

@@ -124,10 +124,8 @@ def context_text(
     if not is_chat:
         return "\n".join(message.content for message in messages)
     if tokenizer.chat_template is None:
-        raise ModelError(
-            f"{tokenizer.name_or_path}: it has no chat template for choices to open a turn in; "
-            "set `choice_prompt: plain`"
-        )
+        fact = f"{tokenizer.name_or_path}: it has no chat template for choices to open a turn in"
+        raise ModelError(f"{fact}; set `choice_prompt: plain`")
     return prompt_text(messages, tokenizer)
 
 
@@ -173,10 +171,8 @@ def encoded(
 def _bare(tokenizer: PreTrainedTokenizerBase) -> "Tokenizer":
     """The tokenizer without its post-processor, which in some trims blanks off the offsets."""
     if not tokenizer.is_fast:
-        raise ModelError(
-            f"{tokenizer.name_or_path}: its tokenizer does not give the characters of a "
-            "token; use a checkpoint with a fast tokenizer (tokenizer.json)"
-        )
+        fact = f"{tokenizer.name_or_path}: its tokenizer does not give the characters of a token"
+        raise ModelError(f"{fact}; use a checkpoint with a fast tokenizer (tokenizer.json)")
     from tokenizers import Tokenizer
 
     # Its parts are shared: a copy would read the vocabulary again, which may take seconds.

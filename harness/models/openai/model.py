@@ -113,10 +113,8 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
         server, listed = self.server, self.listed()
         if isinstance(listed, Exception):
             hint = self._hint if isinstance(listed, HttpError) and listed.status == 404 else ""
-            raise ModelError(
-                f"{server.address} does not list its models ({server.quote(str(listed))}){hint}; "
-                f"{server.remedy}, or name the model instead of auto"
-            )
+            fact = f"{server.address} does not list its models ({server.quote(str(listed))}){hint}"
+            raise ModelError(f"{fact}; {server.remedy}, or name the model instead of auto")
         names = [str(entry.get("id")) for entry in listed]
         lengths = [len(str(entry.get(key, ""))) for entry in listed for key in ("id", "root")]
         if len(names) != 1 or max(lengths) > replies.LONGEST_NAME:

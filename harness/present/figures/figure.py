@@ -167,10 +167,8 @@ def draw(figure: Figure, *, width_cm: float = WIDTH) -> "Drawn":
         raise SpecError(f"a width of {width_cm:g} cm: give {LEAST_WIDTH:g} or more")
     figure = drawable(figure)
     if len(figure.panels) > MOST_PANELS:
-        raise SpecError(
-            f"{len(figure.panels)} panels are more than can be read (at most {MOST_PANELS}); "
-            "choose some runs, tasks, variants or judges"
-        )
+        fact = f"{len(figure.panels)} panels are more than can be read (at most {MOST_PANELS})"
+        raise SpecError(f"{fact}; choose some runs, tasks, variants or judges")
     with marks.styled():
         made = _drawn(figure, width_cm)
     # A notebook shows what has this method; a figure that pyplot has not made has none.

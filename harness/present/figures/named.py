@@ -184,10 +184,8 @@ def _bins(inputs: Inputs, *, with_curves: bool = False) -> Figure:
     found = [curve_rows(f.read(), f.tables(), judge, variants=variants) for f in inputs.folders()]
     rows = joined(found)
     if not len(rows):
-        raise StoreError(
-            f"nothing to draw: judge {judge} has read no text whose implicitness is known; "
-            "run hate_speech, or another task that measures it"
-        )
+        fact = f"nothing to draw: judge {judge} has read no text whose implicitness is known"
+        raise StoreError(f"{fact}; run hate_speech, or another task that measures it")
     return scores.curve_figure(rows, scale_of(rows["data"].iat[0]), with_curves=with_curves)
 
 

@@ -144,10 +144,8 @@ def _refuse_several(scores: DataFrame, used: list[str]) -> None:
     )
     is_option = name in ("judge", "variant", "task", "metric")
     choose = f"give --{name}" if is_option else "name the runs to draw"
-    raise SpecError(
-        f"several scores at one place: the runs differ in {name} ({known}); {choose}, or "
-        f"put {name} on --x, --panel or --series"
-    )
+    fact = f"several scores at one place: the runs differ in {name} ({known})"
+    raise SpecError(f"{fact}; {choose}, or put {name} on --x, --panel or --series")
 
 
 def understanding(scores: DataFrame, choice: ScoreFilter) -> Figure:
