@@ -16,7 +16,7 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
 from harness.pipeline.verdict_frame import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
-from harness.stats.estimate import Estimate, NoValue, Resamples
+from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.stats.operating import tpr_gap_at
 from harness.stats.shift import mean_shift, shift_test
 from harness.storage.frames import plain_rows
@@ -160,7 +160,7 @@ def gaps(tables: Sequence[RateTexts]) -> DataFrame:
         for sides in _sides(values)
         for rate in RATES
     ]
-    rows += _model_gaps(tables, others=len(rows))
+    rows += _model_gaps(tables, others=sum(row[-4] is not None for row in rows))  # those with a p
     names = [name for name in GAP_COLUMNS if name not in ("p_holm", "tests")]
     found = pandas.DataFrame(rows, columns=names).dropna(subset="gap").reset_index(drop=True)
     found = found.astype(dict.fromkeys(("gap", "low", "high", "p"), "float64"))
@@ -185,13 +185,14 @@ def _model_gaps(tables: Sequence[RateTexts], others: int) -> list[list[object]]:
         for own in asked
         for pair in combinations([one for _, one in own.groupby("signature", sort=False)], 2)
     ]
-    rows, draws = [], max(_DRAWS, _DRAWS_PER_TEST * (len(pairs) + others))
+    rows, known = list[list[object]](), dict[bytes, Floats]()
+    draws = max(_DRAWS, _DRAWS_PER_TEST * (len(pairs) + others))
     for first, second in pairs:
         both = first.merge(second[["sample", "score", "model"]], on="sample", suffixes=("", "_b"))
         both = both[both["score"].notna() & both["score_b"].notna()]
         clusters = Resamples.of(both["cluster"].tolist(), seed=str(tables[0][1].seed), draws=draws)
         scores = both["score"].to_numpy(), both["score_b"].to_numpy()
-        found = tpr_gap_at(scores, both["is_positive"].to_numpy(dtype=bool), clusters, fpr)
+        found = tpr_gap_at(scores, both["is_positive"].to_numpy(dtype=bool), clusters, fpr, known)
         names = [own["model"].iloc[0] for own in (first, second)]
         if len({*names}) == 1:
             names = [called[own["signature"].iloc[0]] for own in (first, second)]

@@ -43,7 +43,11 @@ def _most_above(count: float, rate: float) -> int:
 
 
 def tpr_gap_at(
-    scores: tuple[Floats, Floats], is_positive: Bools, resamples: Resamples, rate: float
+    scores: tuple[Floats, Floats],
+    is_positive: Bools,
+    resamples: Resamples,
+    rate: float,
+    known: dict[bytes, Floats] | None = None,
 ) -> Estimate:
     """How much higher the first scores' TPR is, -1 to 1, each at the threshold of this FPR.
 
@@ -52,24 +56,28 @@ def tpr_gap_at(
     10. The interval has the draws' quantiles, p is twice the smaller share of draws on one side of
     0 (Efron & Tibshirani 1993, chapters 13 and 16). "too few" where a kind has fewer than three
     clusters, or too few benign rows are there for the rate; no interval where more than one draw in
-    twenty has too few.
+    twenty has too few. `known` keeps what a model has in each draw for its further pairs.
     """
     counts = [len(np.unique(resamples.places[side])) for side in (is_positive, ~is_positive)]
     n, clusters = len(is_positive), resamples.clusters
     if min(counts) < LEAST_CLUSTERS or _most_above(int((~is_positive).sum()), rate) < 0:
         return Estimate.missing(NoValue.TOO_FEW, n, clusters=clusters)
-    sides = [_Ordered.of(own, is_positive, resamples) for own in scores]
-    first, second = (side.tprs(np.ones((1, clusters)), rate) for side in sides)
-    draws = [np.subtract(*(side.tprs(own, rate) for side in sides)) for own in resamples.counts()]
-    gaps = np.concatenate(draws)
-    gaps = gaps[~np.isnan(gaps)]
-    gap = Estimate(float(first[0] - second[0]), n)
+    found, known = list[Floats](), {} if known is None else known
+    for own in scores:
+        key = b"".join(part.tobytes() for part in (own, is_positive, resamples.places))
+        if key not in known:
+            side = _Ordered.of(own, is_positive, resamples)
+            draws = (side.tprs(some, rate) for some in resamples.counts())
+            known[key] = np.concatenate([side.tprs(np.ones((1, clusters)), rate), *draws])
+        found.append(known[key])
+    every = found[0] - found[1]
+    gaps, gap = every[1:][~np.isnan(every[1:])], Estimate(float(every[0]), n)
     if len(gaps) < LEAST_DEFINED * resamples.draws:
         return gap.unbounded(NoValue.TOO_FEW, clusters=clusters)
     low, high = np.quantile(gaps, [0.025, 0.975]).tolist()
     nearer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
-    found = replace(gap, p=min(1.0, 2 * (nearer + 1) / (len(gaps) + 1)))
-    return found.between(low, high, clusters=clusters)
+    tested = replace(gap, p=min(1.0, 2 * (nearer + 1) / (len(gaps) + 1)))
+    return tested.between(low, high, clusters=clusters)
 
 
 class _Ordered(NamedTuple):
