@@ -358,9 +358,8 @@ def collect(
     names = ("id", "group", "cluster", "fields", "references")
     lines = (json_text({name: getattr(one, name) for name in names}) for one in samples)
     tables.write_named(out, "".join(f"{line}\n" for line in lines).encode())
-    if is_json:
-        counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
-        show_json(counts | {"job": spec.job or None, "licence": spec.licence})
+    counts = {"written": len(samples), "found": len(found.samples), "left_out": found.left_out}
+    show_json(counts | {"job": spec.job or None, "licence": spec.licence}, is_json)
     say(f"wrote {len(samples)} of {len(found.samples)} sentences to {out}")
     for reason, count in found.left_out.items():
         warn(f"left out: {count} rows, {reason}")

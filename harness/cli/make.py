@@ -215,9 +215,8 @@ def perturb(
     about = f"Task {choice.task}, data {entry.label}, {how}."
     new = transforms.perturbed_task(spec, name=name, of=choice.task, about=about)
     path = transforms.write_task(home, name, new, samples=perturbed)
-    if is_json:
-        made = {"task": name, "file": path, "originals": len(samples)}
-        show_json(made | {"perturbations": plain_rows(counts)})
+    made = {"task": name, "file": path, "originals": len(samples)}
+    show_json(made | {"perturbations": plain_rows(counts)}, is_json)
     show(counts, f"{len(samples)} samples, field {field}", missing=_by_reason)
     say(f"wrote {len(perturbed)} samples of task {name} to {path}")
     after = f"train MODEL --task {choice.task} --augment {name}"

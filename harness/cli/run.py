@@ -275,9 +275,8 @@ def import_files(
         warn(f"{path}: {rows} row{'s' * (rows != 1)} {what}")
     by = found.counts.groupby("variant", sort=False)[["found", "samples"]]
     totals = plain_rows(by.sum().reset_index())
-    if is_json:
-        facts = {"counts": totals, "groups": plain_rows(found.counts), "ratings": found.ratings}
-        show_json(facts_of(found.done) | facts | {"notes": plain_rows(found.notes)})
+    facts = {"counts": totals, "groups": plain_rows(found.counts), "ratings": found.ratings}
+    show_json(facts_of(found.done) | facts | {"notes": plain_rows(found.notes)}, is_json)
     code = put_run(found.done, is_json=False)
     for part in totals:
         say(f"{part['variant']}: answers to {part['found']} of {part['samples']} samples")

@@ -236,7 +236,5 @@ def _stat(path: Path) -> os.stat_result:
 
 
 def _unreadable(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"{path}: stored calls cannot be read ({error.strerror}); set right what lies there, or "
-        "choose another --results"
-    )
+    fact = f"{path}: stored calls cannot be read ({error.strerror})"
+    return StoreError(f"{fact}; set right what lies there, or choose another --results")

@@ -165,11 +165,9 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
     tables.write_named(out, tables.extended(table, added, target))
     missing = Counter(note for note in notes if note)
     changed = Counter(name for _, _, own in found for name in own)
-    if is_json:
-        of = {name: changed[name] for name in steps}
-        show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)})
-    lines = [(name, changed[name]) for name in steps]
-    show_rows(f"{len(found)} texts", ("step", "texts changed"), lines)
+    of = {name: changed[name] for name in steps}
+    show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)}, is_json)
+    show_rows(f"{len(found)} texts", ("step", "texts changed"), [*of.items()])
     say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
     if missing:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
