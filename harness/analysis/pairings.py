@@ -23,6 +23,8 @@ from harness.storage.signature import JudgeRecipe
 ABSENT = -1
 """Of a text that is not there: Python hashes nothing to -1."""
 
+DECISIONS = "what was chosen is compared, not how probable it was"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedRun:
@@ -328,7 +330,12 @@ def _of_one_task(runs: _Runs, judges: Judges) -> Pairings:
     if not pairings:
         words = "no variant was answered in both runs in one way; run one again"
         raise StoreError(f"{words}{describe_differences(ours, theirs)}")
-    changed = [n for n, own in ours.variants.items() if own != theirs.variants.get(n, own)]
+    asked = [file.variants for file in (ours, theirs)]
+    if ours.task.mode is not theirs.task.mode:
+        labels = dict.fromkeys(view.decoding for p in pairings for view in p.sides)
+        notes.append(f"answered in different ways ({', '.join(labels)}): {DECISIONS}")
+        asked = [{**file.variants, **file.written} for file in (ours, theirs)]
+    changed = [name for name, own in asked[0].items() if own != asked[1].get(name, own)]
     if changed:
         notes.append(f"prompts or decoding differ between the runs: {', '.join(changed)}")
     _check_items(runs, pairings, more)
@@ -382,10 +389,19 @@ def _within(run: ComparedRun, judge: str | None) -> Iterator[Pairing]:
 def _alike(
     ours: Sequence[RunView], others: Sequence[RunView], gap: tuple[str, str] | None = None
 ) -> _Pairs:
-    """The views of one decoding and of one variant, or of the two variants of a gap."""
-    theirs = {(view.variant, view.decoding): view for view in others}
+    """The views of one decoding and of one variant, or of the two variants of a gap.
+
+    What two models choose is right or wrong in whatever way they answer.
+    """
+    identities = {view.file.model.identity for view in (*ours, *others)}
+
+    def way(view: RunView) -> str:
+        is_decided = view.file.task.has_choices and view.judge.metric == RIGHT_OR_WRONG
+        return "" if is_decided and len(identities) > 1 else view.decoding
+
+    theirs = {(view.variant, way(view)): view for view in others}
     of = dict([gap]) if gap else {view.variant: view.variant for view in ours}
-    keys = [(of.get(view.variant, ""), view.decoding) for view in ours]
+    keys = [(of.get(view.variant, ""), way(view)) for view in ours]
     return [(one, theirs[key]) for one, key in zip(ours, keys, strict=True) if key in theirs]
 
 

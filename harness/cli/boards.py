@@ -148,6 +148,9 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
         lost = [sum(r.missing for own in columns for r in own) for _, columns in lines]
         if any(lost):
             shown["missing"] = pandas.Series(lost, dtype=object)
+        ways = [next(row.answers for own in columns for row in own) for _, columns in lines]
+        if len({*ways}) > 1:
+            shown["answers"] = pandas.Series(ways, dtype=object)
     title = _title(matrix, files[matrix["run"].iat[0]])
     show(shown, title, keys=1 + [*shown.columns].index("model"))
     printed = {row.signature for _, columns in lines for own in columns for row in own}
@@ -184,6 +187,7 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
         "may be": [views.ranks(row) for row in own.itertuples()],
         "model": own["model"]
         + np.where(own["is_constant"] & ~own["is_control"], " (constant answer)", ""),
+        "answers": own["answers"] if own["answers"].nunique() > 1 else None,
         value: [_cell(rows) if len(rows) > 1 else rows[0].value for rows in lines],
         "95% interval": [*zip(own["low"], own["high"], strict=True)],
         "on shared items": own["shared"] if shared.any() else None,
@@ -224,7 +228,8 @@ def _title(matrix: DataFrame, file: RunFile) -> str:
     facts = [
         f"data: {data_words(file)} ({whole})",
         f"implicitness: {scorer}" if scorer else "",
-        f"answers: {drawn}" + (f", {repeats[1:]} each" if repeats not in ("n", "n1") else ""),
+        f"answers: {' or '.join(sorted({*matrix['answers']})) or drawn}"
+        + (f", {repeats[1:]} each" if repeats not in ("n", "n1") else ""),
         f"seed{'s' * (len(seeds) > 1)} {folded(seeds)}",
         "*: verdicts are missing" if matrix["missing"].any() else matrix["missing_as"].iat[0],
     ]

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from harness.analysis.boards.scores import shown_decoding
 from harness.analysis.flips import flip_rates
 from harness.analysis.pairings import judge_named
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output, switch
 from harness.cli.put import put_frame
-from harness.cli.run_report import shown_decoding
 from harness.core import Sample
 from harness.errors import SpecError
 from harness.implicitness.open import with_options

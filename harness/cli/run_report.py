@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from harness.analysis.boards.scores import OF_ALARMS, board_scores
+from harness.analysis.boards.scores import OF_ALARMS, board_scores, shown_decoding
 from harness.cli.boards import warn_of_alarms
 from harness.cli.options import ExitCode
 from harness.judges.custom import JudgeLabel
@@ -13,18 +13,12 @@ from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, MACRO, PERMUTED
 from harness.pipeline.execute import RunResult
 from harness.pipeline.score import ALL, headlines
 from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.specs.models import CLASSIFIERS, IMPORTED
+from harness.specs.models import IMPORTED
 from harness.storage.runs import Costs, MissingCount, RunFile, ScoreRow, table_text
-from harness.storage.signature import Signature
 
 _T = TypeVar("_T")
 RANKED = (HITS, FALSE_ALARMS, MACRO, PERMUTED)
 """What the leaderboard ranks by where it is not the headline, and accuracy without orders."""
-
-
-def shown_decoding(decoding: str, signature: str) -> str:
-    """How the answers of a signature were drawn, for the screen: of classifiers `label`."""
-    return "label" if Signature.parse(signature).kind in CLASSIFIERS else decoding
 
 
 def facts_of(done: RunResult) -> dict[str, Any]:

@@ -71,11 +71,16 @@ def with_mode(
         raise SpecError(f"model {model} cannot {ability}; what works: {'; or '.join(ways)}")
     if chosen is not AnswerMode.WRITTEN:
         return structs.replace(task, mode=chosen.mode)
+    return as_written(task)
+
+
+def as_written(task: TaskSpec) -> TaskSpec:
+    """A task with choices as a model is asked that writes its answers."""
     variants = {
         name: structs.replace(spec, steps=tuple(s for s in spec.steps if not s.is_unconditional))
         for name, spec in task.variants.items()
     }
-    return structs.replace(task, mode=chosen.mode, variants=variants)
+    return structs.replace(task, mode=AnswerMode.WRITTEN.mode, variants=variants)
 
 
 def decoding_label(task: TaskSpec, decoding: DecodingSpec) -> str:

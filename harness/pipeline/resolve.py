@@ -188,7 +188,7 @@ def _resolved(workspace: Workspace, parts: _Parts) -> RunPlan:
     chosen = _limited(workspace, parts, samples)
     chosen, data = workspace.measured(chosen, source.entry, parts.task.implicitness)
     model, task = _model(workspace, parts, samples, chosen)
-    words = _words(workspace, parts, task)
+    words, is_scored = _words(workspace, parts, task), task.mode in planning.SCORED
     plan = _plan_of(workspace, options, task, chosen, data, (model.identity, digest(words)))
     setups = setup.ready_judges(workspace, options, task, tested=model, samples=chosen)
     file = RunFile(
@@ -202,6 +202,7 @@ def _resolved(workspace: Workspace, parts: _Parts) -> RunPlan:
         planned=plan.planned,
         chance=task.chance,
         version=__version__,
+        written=_words(workspace, parts, planning.as_written(task)) if is_scored else {},
     )
     path = workspace.results / "runs" / options.task / model.name / plan.run.digest[:16]
     inputs = _inputs(workspace, parts, model, setups)

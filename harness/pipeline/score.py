@@ -4,7 +4,7 @@ The value of a verdict is the judge's headline metric; every detail it gives is 
 Verdicts by different snapshots of a model never share a row.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -223,12 +223,9 @@ def signature(
     """The recipe of a score in one line: task, data, variant, model, decoding, judge, version."""
     served, judged_by = snapshots
     recipe = JudgeRecipe.parse(judge.recipe)
-    words = run.variants.get(variant) or digest(
-        [run.variants[member] for member in frames.averages(run.task)[variant]]
-    )
     made = Signature(
         task=run.run.task,
-        prompts=words[:8],
+        prompts=_words(run, variant, run.variants),
         data=run.data.label,
         limit="all" if run.run.limit is None else str(run.run.limit),
         variant=variant,
@@ -243,3 +240,16 @@ def signature(
         harness=run.version,
     )
     return str(made)
+
+
+def _words(run: RunFile, variant: str, words: Mapping[str, str]) -> str:
+    """How a signature names the words of a variant, or of an average over variants."""
+    members = frames.averages(run.task).get(variant, ())
+    return (words.get(variant) or digest([words[member] for member in members]))[:8]
+
+
+def written_words(run: RunFile) -> dict[str, str]:
+    """The words of a run's signatures as they would be had its choices been written."""
+    known = run.written.keys() & run.variants.keys()
+    names = known | {name for name, own in frames.averages(run.task).items() if known >= {*own}}
+    return {_words(run, name, run.variants): _words(run, name, run.written) for name in names}

@@ -140,7 +140,8 @@ class RunFile:
     """run.json: what was run, resolved, how much of it was planned, and what it cost.
 
     `redrawn` counts replies without an answer that were asked for again, `tables` has the digest of
-    the values of each table.
+    the values of each table. `written` has, where choices were scored, what `variants` would say
+    had the answers been written: by it variants are known as the same, however models answer.
     """
 
     digest: str
@@ -159,6 +160,7 @@ class RunFile:
     missing: tuple[MissingCount, ...] | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fault(self) -> str | None:

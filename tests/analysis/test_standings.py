@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from pandas import DataFrame, Series
-from support.choice_cases import choice_run
+from support.choice_cases import choice_run, chosen, sample, shared, variants
 from support.choice_cases import task as choices
 from support.each import each
 from support.hate_rows import VARIANT, constant, labelled, run_of, text
@@ -21,11 +21,13 @@ from support.report_runs import Sketch, write_runs
 from support.run_tables import score_rows
 
 from harness.analysis.boards.ranked import board_rows, standings, verdicts_of
+from harness.analysis.boards.ranked import leaderboard as leaderboards
 from harness.analysis.boards.scores import BOARD_COLUMNS, board_scores, board_text, score_text
 from harness.analysis.boards.views import board_notes, ranks_if_wrong
 from harness.cli import main
 from harness.library import leaderboard
 from harness.parts import Reason
+from harness.pipeline.plan import as_written
 from harness.present.page.page import page_data
 from harness.specs.tasks import ClassesSpec, DataSpec
 from harness.stats.missing import mean_bounds
@@ -92,6 +94,29 @@ def test_a_model_with_few_verdicts_takes_no_items_from_the_others(tmp_path: Path
     made = board(said(tmp_path, ant="1" * 30, bee="0" * 30, cow="1" + "." * 29))
     assert ranks(made) == {"ant": (1, 1, 1), "bee": (2, 2, 2), "cow": (None,) * 3}
     assert made[0].rank_items == 30
+
+
+def test_models_that_answer_in_two_ways_are_ranked_together_if_they_were_asked_the_same(
+    tmp_path: Path,
+) -> None:
+    spec, words = choices(variants("base")), [{"base": letter * 64} for letter in "abc"]
+
+    def run(model: str, right: bool, **asked: dict[str, str]) -> RunFolder:
+        way = "logprob" if asked.get("written") else "written"
+        made = shared(1.0, 0.0, 0.0, value=float(right))
+        rows = [chosen(made, "base", sample(name=f"s{n}")) for n in range(20)]
+        file = choice_run(spec if way == "logprob" else as_written(spec), 20, **asked)
+        return kept(tmp_path, file, [replace(row, decoding=way) for row in rows], model=model)
+
+    folders = [
+        run("ant", True, variants=words[0], written=words[1]),
+        run("bee", False, variants=words[1]),
+        run("cow", False, variants=words[2]),
+    ]
+    made = records(leaderboards(folders)[1])
+    assert ranks(made) == {"ant": (1, 1, 1), "bee": (2, 2, 2), "cow": (1, None, None)}
+    found = [(row.model, row.answers, row.rank_items) for row in made if row.variant == "base"]
+    assert found == [("ant", "logprob", 20), ("bee", "written", 20), ("cow", "written", None)]
 
 
 def test_controls_are_shown_and_not_ranked(tmp_path: Path) -> None:

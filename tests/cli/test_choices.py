@@ -11,7 +11,7 @@ from support.toy import QUIZ_ORDERS, QUIZ_SAMPLES, Lines, Toy
 
 from harness.cli import main
 from harness.pipeline.score import all_scores
-from harness.storage.runs import RunFolder, ScoreRow, read_table
+from harness.storage.runs import RunFolder, ScoreRow
 
 PLANNED = QUIZ_SAMPLES * QUIZ_ORDERS
 
@@ -67,20 +67,27 @@ def test_a_stored_run_is_judged_by_another_normalisation_without_a_call(toy: Toy
     assert {row.signature.split("|")[6] for row in rows} == {"per_byte"}
 
 
-def test_answers_had_in_different_ways_are_never_ranked_together(toy: Toy) -> None:
-    ways = ("logprob", "top_logprobs", "written")
-    for way in ways:
-        quiz(toy, "--answers", way, model="oracle")
+def test_what_was_chosen_shares_a_board_and_is_compared_in_whatever_way(
+    toy: Toy, capsys: Lines
+) -> None:
+    runs = []
+    for model, way in (("oracle", "logprob"), ("first", "top_logprobs"), ("oracle", "written")):
+        quiz(toy, "--answers", way, model=model)
+        runs += [str(path) for path in toy.runs() if str(path) not in runs]
+    results = ["--results", str(toy.results)]
+    capsys.readouterr()
 
-    assert main(["leaderboard", "--results", str(toy.results)]) == 0
+    assert main(["leaderboard", "--variant", "all", *results]) == 0
+    shown = capsys.readouterr().out
+    assert re.findall(r"(oracle|first) +(\w+) ", shown) == [
+        *[("oracle", "logprob"), ("oracle", "written"), ("first", "top_logprobs")]
+    ]
+    assert "ways (logprob, top_logprobs, written): what was chosen is" in " ".join(shown.split())
 
-    rows = read_table(toy.results / "leaderboard.csv")
-    wanted = ("accuracy", "all", "all")
-    whole = [r for r in rows if (r.score.metric, r.score.group, r.score.variant) == wanted]
-    assert {(row.recipe, row.score.decoding) for row in whole} == {
-        (row.recipe, way) for way, row in zip(ways, whole, strict=True)
-    }
-    assert len({row.signature.split("|")[0] for row in whole}) == 3
+    assert main(["compare", *runs[1:], *results]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "answered in different ways (top_logprobs, written): what was chosen" in said
+    assert "prompts or decoding differ" not in said
 
 
 def test_a_model_without_log_probabilities_is_refused_before_any_call_and_may_write_its_choices(

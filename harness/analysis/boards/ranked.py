@@ -109,6 +109,10 @@ def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame, *, is_wrong:
     is_other = ~_is_of_signature(found, made, wanted, runs)
     names = [name for name in made if name.startswith(PARTS)]
     made.loc[is_other, ["value", *names]] = np.nan
+    if (
+        task.has_choices
+    ):  # drawn in one way each; an item is the same in whatever way it is answered
+        made["decoding"] = ""
     return made[["signature", "run", *_NAMES, "value", *names]]
 
 
@@ -172,7 +176,8 @@ def leaderboard(
     verdicts are damaged.
     """
     texts = {one.path.name: scores_of.score_text(one, is_every=is_every) for one in folders}
-    scores = scores_of.board_scores(texts)
+    words = scores_of.words_of(folders)
+    scores = scores_of.board_scores(texts, words)
     try:
         verdicts = verdicts_of(folders, scores, is_wrong=is_wrong)
     except StoreError:
@@ -182,7 +187,7 @@ def leaderboard(
             except StoreError as error:
                 _log.warning("%s: the run is left out", error, extra=LEFT_OUT)
                 texts[folder.path.name] = None
-        scores = scores_of.board_scores(texts)
+        scores = scores_of.board_scores(texts, words)
         verdicts = verdicts_of(folders, scores, is_wrong=is_wrong)
     scores_of.warn_of_changed(folders, texts)
     return scores, standings(scores, verdicts, is_wrong=is_wrong), verdicts

@@ -3,8 +3,9 @@
 import csv
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from io import StringIO
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from harness.errors import LEFT_OUT, HarnessError, StoreError
 from harness.lazy import DataFrame, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
-from harness.pipeline.score import ALL, all_scores, rows_of
+from harness.pipeline.plan import AnswerMode
+from harness.pipeline.score import ALL, all_scores, rows_of, written_words
 from harness.pipeline.score import HEADLINES as HEADLINES
+from harness.specs.judges import GoldSpec
+from harness.specs.models import CLASSIFIERS
 from harness.stats.clustered import clustered_mean, fair_coins
 from harness.stats.comparison import most_over_constant
 from harness.stats.estimate import NoValue
@@ -34,8 +38,9 @@ DIGITS = 6
 """The digits of a number in leaderboard.csv; the scores.csv of a run has all, and is read again."""
 _FACTS = (
     *("data", "limit", "seed", "prompts", "version", "judge_version"),
-    *("kind", "tested", "recipe", "alike"),
+    *("kind", "tested", "recipe", "alike", "answers"),
 )
+_NORMALISED = frozenset(get_args(GoldSpec.__annotations__["normalisation"]))
 _NUMBERS = ("value", "low", "high", "chance", "cost_usd")
 _COUNTS = ("n", "clusters", *(f"missing_{reason}" for reason in Reason))
 _PLACE = ("task", "judge", "variant", "decoding", "model", "is_part", "group", "metric")
@@ -68,12 +73,25 @@ def warn_of_changed(folders: Iterable[RunFolder], texts: Mapping[str, str | None
             _log.warning(words, folder.path / name)
 
 
-def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
+def words_of(folders: Iterable[RunFolder]) -> dict[str, str]:
+    """The `written_words` of all runs that can be read."""
+    found = dict[str, str]()
+    for folder in folders:
+        with suppress(StoreError):  # it is said where its verdicts are read
+            found |= written_words(folder.read())
+    return found
+
+
+def board_scores(
+    texts: Mapping[str, str | None], words: Mapping[str, str] | None = None
+) -> DataFrame:
     """The scores of some runs, each once: `texts` has what `score_text` gives by the run's name.
 
     The columns are those of scores.csv, then `run`, `missing` (the sum over reasons), and what the
     signature says: `tested` is the model with its version, `recipe` all but the model (rows of one
-    recipe share a board), `alike` what headlines share. Runs without a text have no scores.
+    recipe share a board), `alike` what headlines share, `answers` the way in which choices were
+    answered, if a board may have several: it is no part of their recipe, for what was chosen can be
+    compared, and `words_of` the runs says what asks the same. Runs without a text have no scores.
     """
     known = {run: text.partition("\n")[2] for run, text in texts.items() if text}
     kinds: dict[str, Any] = dict.fromkeys(COLUMNS, "category")
@@ -93,21 +111,32 @@ def board_scores(texts: Mapping[str, str | None]) -> DataFrame:
     frame = frame.sort_values([*_PLACE], kind="stable", ignore_index=True).drop(columns="is_part")
     frame["missing"] = frame[[f"missing_{reason}" for reason in Reason]].sum(axis=1)
     signatures = frame["signature"].cat
-    facts = pandas.DataFrame(map(_facts, signatures.categories), columns=["signature", *_FACTS])
+    made = [_facts(text, words or {}) for text in signatures.categories]
+    facts = pandas.DataFrame(made, columns=["signature", *_FACTS])
     facts = facts.astype("category").take(signatures.codes).set_axis(frame.index)
     return pandas.concat([frame.drop(columns="signature"), facts], axis=1)
 
 
-def _facts(text: str) -> tuple[str, ...]:
+def shown_decoding(decoding: str, signature: str) -> str:
+    """How the answers of a signature were drawn, for the screen: of classifiers `label`."""
+    return "label" if Signature.parse(signature).kind in CLASSIFIERS else decoding
+
+
+def _facts(text: str, words: Mapping[str, str]) -> tuple[str, ...]:
     signature = clean_signature(text)
     made, fields = Signature.parse(signature), signature.split("|")
     # All of a recipe but the temperatures of the decoding.
     drawn = f",n{made.repeats},s{made.seed}"
+    asked, decoded, answers = fields[0], fields[4], ""
+    if made.decoding in [*AnswerMode] and made.way in _NORMALISED:
+        asked, decoded = f"{made.task}:{words.get(made.prompts, made.prompts)}", drawn
+        answers = shown_decoding(made.decoding, signature)
     return (
         *(signature, made.data, made.limit, made.seed, made.prompts),
         *(f"{made.kind}@{made.version}", made.judge.partition(":")[2], made.kind, fields[3]),
-        "|".join([*fields[:3], *fields[4:]]),
+        "|".join([asked, *fields[1:3], decoded, *fields[5:]]),
         "|".join([*fields[:2], drawn, *fields[5:]]),
+        answers,
     )
 
 

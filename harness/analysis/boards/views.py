@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.analysis.boards.scores import Row, missing_words, three
+from harness.analysis.pairings import DECISIONS
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import SHARES
 from harness.stats.estimate import NoValue
@@ -39,8 +40,9 @@ def matrices(
 
     keys = [boards["task"].astype(object), boards["recipe"].astype(object).map(rest)]
     # The same variant in other words has a matrix of its own.
-    words = boards.groupby([*keys, boards["variant"]], observed=True, sort=False)["prompts"]
-    number = words.transform(lambda own: own.astype(object).factorize()[0]).astype(int)
+    words = boards["recipe"].astype(object).map(lambda recipe: recipe.partition("|")[0])
+    words = words.groupby([*keys, boards["variant"]], observed=True, sort=False)
+    number = words.transform(lambda own: own.factorize()[0]).astype(int)
     groups = boards.groupby([*keys, number], sort=False)
     found = [_matrix(own.reset_index(drop=True), files, is_all=is_all) for _, own in groups]
     heads = [next(one[:1].itertuples()) for one in found]
@@ -88,28 +90,33 @@ def recipe_labels(
 
     `tags` of runs, by name, are for prompts, which differ in more than their token limits.
     """
-    bare = dict.fromkeys(("model", "kind", "version", "variant", "seed"), "")
+    bare = dict.fromkeys(("variant", "seed"), "")
     groups: dict[object, dict[str, str]] = {}
-    plain = [str(replace(Signature.parse(one.signature), **bare)) for one in rows]
+    parts = [one.recipe.split("|") for one in rows]
+    made = [Signature.parse("|".join([*own[:3], ":@", *own[3:]])) for own in parts]
+    plain = [str(replace(one, **bare)) for one in made]
     for row, key, recipe in zip(rows, keys, plain, strict=True):
         groups.setdefault(key, {})[recipe] = data_words(files[row.run])
     labels = {key: short_labels(own) for key, own in groups.items()}
-    made = [labels[key][recipe].removeprefix(", ") for key, recipe in zip(keys, plain, strict=True)]
+    said = [labels[key][recipe].removeprefix(", ") for key, recipe in zip(keys, plain, strict=True)]
     for key in labels:
         places = [at for at, own in enumerate(keys) if own == key]
         for names in (_token_limits(files), tags):
-            _call_prompts(made, {at: rows[at] for at in places}, names)
-    return made
+            own = {at: (made[at].prompts, names.get(rows[at].run, "")) for at in places}
+            _call_prompts(said, own)
+    return said
 
 
-def _call_prompts(labels: list[str], rows: Mapping[int, Row], names: Mapping[str, str]) -> None:
-    """In labels of some places write a name for each digest of prompts, if there is one of each."""
-    pairs = {(row.prompts, names.get(row.run, "")) for row in rows.values()}
-    known = dict(pairs)
+def _call_prompts(labels: list[str], names: Mapping[int, tuple[str, str]]) -> None:
+    """In labels of some places write the name of each digest of prompts, if there is one of each.
+
+    `names` has the digest and its name by the place of the label.
+    """
+    pairs, known = {*names.values()}, dict(names.values())
     if "" in known.values() or not len({*known.values()}) == len(pairs) == len(known) > 1:
         return
-    for at, row in rows.items():
-        labels[at] = labels[at].replace(f"prompts {row.prompts}", known[row.prompts])
+    for at, (prompts, name) in names.items():
+        labels[at] = labels[at].replace(f"prompts {prompts}", name)
 
 
 def _token_limits(files: Mapping[str, RunFile]) -> dict[str, str]:
@@ -121,22 +128,25 @@ def _token_limits(files: Mapping[str, RunFile]) -> dict[str, str]:
 
 
 def lines_of(matrix: DataFrame) -> list[tuple[str, list[list[Row]]]]:
-    """Each model of a matrix with its rows in each column, one a seed; controls come last."""
+    """Each model of a matrix with its rows in each column, one a seed; controls come last.
+
+    A model that has answered in two ways is there twice.
+    """
     variants: list[str] = matrix.attrs["variants"]
-    cells: dict[tuple[str, str], list[Row]] = {}
+    cells: dict[tuple[tuple[str, str], str], list[Row]] = {}
     for row in matrix.assign(order=matrix["shared"].fillna(matrix["value"])).itertuples():
-        cells.setdefault((row.tested, row.variant), []).append(row)
+        cells.setdefault(((row.tested, row.answers), row.variant), []).append(row)
     firsts = {}
-    for name in matrix["tested"].unique():
+    for name in dict.fromkeys(name for name, _ in cells):
         place = next(at for at, variant in enumerate(variants) if (name, variant) in cells)
         rows = cells[name, variants[place]]
         known = [-row.order for row in rows if not np.isnan(row.order)]
         order = float(np.mean(known)) if known else np.inf
         is_apart = rows[0].is_control or rows[0].is_constant
         firsts[name] = is_apart, place, rows[0].is_constant, order, rows[0].model
-    models = Counter(model for *_, model in firsts.values())
+    models = Counter(key[-1] for key in {name[0]: key for name, key in firsts.items()}.values())
     return [
-        (key[-1] if models[key[-1]] == 1 else name, [cells.get((name, v), []) for v in variants])
+        (key[-1] if models[key[-1]] == 1 else name[0], [cells.get((name, v), []) for v in variants])
         for name, key in sorted(firsts.items(), key=lambda pair: pair[1])
     ]
 
@@ -202,6 +212,8 @@ def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:
     for row in records(rows[rows["ends"]]) if has_ends else ():
         models.setdefault(("No interval", _without_bounds(row)), {})[row.model] = None
     notes = [f"{what} for {', '.join(own)}: {why}." for (what, why), own in models.items() if why]
+    if len(ways := sorted({*boards["answers"].astype(object)})) > 1:
+        notes.append(f"Answered in different ways ({', '.join(ways)}): {DECISIONS}.")
     if unlike := boards.drop_duplicates("board")["unlike"].dropna().tolist():
         more = f"; so on {len(unlike) - 1} other boards" * (len(unlike) > 1)
         notes.append(f"{unlike[0]}{more}.")

@@ -140,6 +140,7 @@ def leaderboard(page: PageParts, own: Board) -> PageTable:
     """Ranks, values, chance, counts, what is missing, cost."""
     board, head, pick = own
     is_rate = head.ranked_by == "tpr_less_fpr"
+    has_ways = board["answers"].nunique() > 1
     is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
     lines: list[Line] = []
     for row in board.itertuples():
@@ -151,6 +152,7 @@ def leaderboard(page: PageParts, own: Board) -> PageTable:
                 "rank": None if isnan(row.rank) else int(row.rank),
                 "may be": ranks(row),
                 "model": row.model + kind,
+                "answers": row.answers if has_ways else None,
                 value: (known(row.value), known(row.low), known(row.high), place),
                 "on shared items": known(row.shared) if is_shared else None,
                 "TPR": known(row.tpr) if is_rate else None,
