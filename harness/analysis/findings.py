@@ -52,13 +52,14 @@ def missing_findings(rows: DataFrame) -> list[str]:
     some = some.drop_duplicates(["comparison", "signature_a", "signature_b"])
     worst = some.sort_values("share", ascending=False, kind="stable")[:1]
     said = [
-        f"verdicts are missing from {len(some)} comparisons, at worst {row.missing_a} and "
-        f"{row.missing_b} of {row.items}"
+        f"verdicts are missing from {len(some)} comparison{'s' * (len(some) > 1)}, at worst "
+        f"{row.missing_a} and {row.missing_b} of {row.items}"
         for row in worst.itertuples()
     ]
     if count := int((some["p_missing"] <= LEVEL / max(1, len(some))).sum()):
         why = "what a model does not answer may be what it would get wrong"
-        said.append(f"in {count} of these one side misses more than the other (p_missing): {why}")
+        where = f"in {count} of these " * (len(some) > 1)
+        said.append(f"{where}one side misses more than the other (p_missing): {why}")
     return said
 
 

@@ -177,7 +177,7 @@ class Pairing:
         if None in self.ranges:
             name = next(v for v, own in zip(self.sides, self.ranges, strict=True) if own is None)
             fact = f"--missing wrong: of {name.judge.metric} by {name.judge.name}"
-            raise SpecError(f"{fact} no least value is known; leave it out")
+            raise SpecError(f"{fact} no least value is known; name another judge")
         least = [own[0] for own in self.ranges if own is not None]
         return replace(self, items=self.items.fillna(dict(zip("ab", least, strict=True))))
 

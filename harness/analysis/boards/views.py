@@ -215,7 +215,8 @@ def board_notes(boards: DataFrame, *, has_ends: bool = True) -> list[str]:
     if len(ways := sorted({*boards["answers"].astype(object)})) > 1:
         notes.append(f"Answered in different ways ({', '.join(ways)}): {DECISIONS}.")
     if unlike := boards.drop_duplicates("board")["unlike"].dropna().tolist():
-        more = f"; so on {len(unlike) - 1} other boards" * (len(unlike) > 1)
+        boards_left = len(unlike) - 1
+        more = f"; so on {boards_left} other board{'s' * (boards_left > 1)}" * bool(boards_left)
         notes.append(f"{unlike[0]}{more}.")
     return notes
 
