@@ -237,7 +237,8 @@ def pair_units(pairs: Sequence[TrainingPair], each: int | None, seed: int) -> li
         whole = {source: (pair.implicit, pair.explicit), f"{source}{NOT}": pair.negative}
         for name, sides in whole.items():
             if sides is not None:
-                fields = dict(zip(("implicit", "explicit"), sides, strict=True))
+                kind = "negative" if name.endswith(NOT) else "positive"
+                fields = {"implicit": sides[0], "explicit": sides[1], "kind": kind}
                 by_source.setdefault(name, []).append((str(place), name, fields, sides[1]))
     kinds = 2 if any(name.endswith(NOT) for name in by_source) else 1
     drawn = (sorted(own, key=lambda unit: digest((seed, unit[2]))) for own in by_source.values())

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,14 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(graded: Path, cap
     assert "2.00" in out
     assert "5.00" in out
     assert {"forum", "forum (negative)"} <= {line.split("  ")[0] for line in out.splitlines()}
+
+    words = ("impscore_fit", "pairs.jsonl", "--each", "2")
+    assert main(["sheet", "questions", *words, "-o", "share.csv"]) == 0
+    assert "(negative: the two" in (folder / "share.csv").read_text()
+    rated = fill(folder, "share.csv", lambda _, key: "no" if "neg" in key["model"] else "fits")
+    assert main(["table", "impscore-7", "--data", rated]) == 0
+    means = dict(re.findall(r"(?m)^(forum.*?)  +(\d\.\d+)", capsys.readouterr().out))
+    assert means == {"forum": "5.00", "forum (negative)": "1.00"}
 
     for sheet in ("impscore_levels", "impscore_order"):
         assert main(["sheet", "questions", sheet, "graded.jsonl", "-o", f"{sheet}.csv"]) == 0
