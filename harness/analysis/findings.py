@@ -115,8 +115,7 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
             words += " on what both answered"
             tests += f"; the {lost} missing verdicts could undo it"
         return f"{words} by {small} to {large}{unit}, on {on} ({tests})"
-    worth, count = row.worth or row.clusters, row.tests or 1
-    least = detectable_difference((high - low) / 2, worth, power=POWER, tests=count)
+    least = _least_seen(row, (high - low) / 2, is_above=is_above)
     seen = f"a difference of {_shown(row, (least,))[0]}{unit} would have been seen"
     if unit and least > 1:  # there is none beyond 100 points
         seen = "these are too few to see even one of 100 points"
@@ -127,6 +126,14 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
         f"{both} are not significantly different: the difference {above}lies between {low_text} "
         f"and {high_text}{unit}, on {on}; {more}"
     )
+
+
+def _least_seen(row: Row, reach: float, *, is_above: bool) -> float:
+    """The true difference that is found with this power; McNemar's exact p takes an item more."""
+    worth, tests = row.worth or row.clusters, row.tests or 1
+    is_exact = row.both is not None and not (is_above or row.ties) and row.n == row.clusters
+    found = detectable_difference(reach, worth, power=POWER, tests=tests)
+    return found + bool(is_exact) / int(row.clusters)
 
 
 def items_words(row: Row) -> str:

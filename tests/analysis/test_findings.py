@@ -117,6 +117,8 @@ def test_the_detectable_difference_is_found_as_often_as_is_said() -> None:
         assert nct.sf(threshold, clusters - 1, shift) == pytest.approx(0.8, abs=0.015)
     row = {"low": -0.02, "high": 0.04, "p": 0.5, "p_holm": 0.8, "tests": 4}
     assert "a difference of 5 points would have been seen" in findings(ROW | row)[0]
+    # Of pairs p is McNemar's exact one, which takes one of 56 items more: 5.1 and 1.8 points.
+    assert "a difference of 7 points would" in findings(ROW | row | {"n": 56, "ties": 0})[0]
     assert detectable_difference(1.96, 10**6) == pytest.approx(1.96 + 0.8416, abs=0.001)
     with pytest.raises(ValueError, match="give two or more"):
         detectable_difference(0.1, 1)
