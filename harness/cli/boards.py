@@ -109,6 +109,9 @@ def _put_boards(
     firsts = {task: place for place, (task, _) in reversed([*enumerate(heads)])}
     places = [*range(len(made))] if PAGE.is_whole else sorted(firsts.values())
     shown = places if PAGE.is_whole or has_tasks else places[:1]
+    if len(firsts) > 1 and not has_tasks and len(every := views.overview(made)):
+        words = "first variant by the task's own judge; `.`: may be the best, `*`: verdicts missing"
+        show(every, f"Models by tasks ({words})")
     left = [words for at in shown for words in _put_board(made[at], files)]
     seen = {heads[at] for at in shown}
     hidden = [at for at in range(len(made)) if at not in shown]

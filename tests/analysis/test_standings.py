@@ -299,6 +299,22 @@ def test_a_board_says_on_what_it_ranks_and_what_is_told_apart(
     assert cells["oracle"] == ("-", "-")
 
 
+def test_several_tasks_begin_with_models_by_tasks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(tmp_path, ant="1" * 29 + "0", bee="0" * 28 + "..", oracle="1" * 30)
+    said(tmp_path, run="quiz", cow="1" * 30)
+
+    out, _ = printed(tmp_path, capsys)
+
+    lines = [line.split() for line in out.splitlines()]
+    start = lines.index(["model", "quiz", "toy"])
+    assert lines[start + 1 : start + 4] == [
+        *(["cow", "1.000", "-"], ["ant", "-", "0.967."], ["bee", "-", "0.000", "*"])
+    ]
+    assert "the boards of toy by near" in out
+
+
 def test_missing_verdicts_may_be_counted_as_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,27 @@ def matrices(
     return sorted(found, key=place)
 
 
+def overview(boards: Sequence[DataFrame]) -> DataFrame:
+    """Models by tasks: the value of the first variant of the first of some `matrices` of each task.
+
+    A dot marks a model that may be the best by its ranks, a star one with missing verdicts; several
+    seeds are averaged. Controls are left out; a cell is missing where nothing was run.
+    """
+    firsts = {str(board["task"].iat[0]): board for board in reversed(boards)}
+    tasks = list(dict.fromkeys(str(board["task"].iat[0]) for board in boards))
+    found: dict[str, dict[str, str]] = {}
+    for task in tasks:
+        board = firsts[task]
+        own = board[(board["variant"] == board.attrs["variants"][0]) & ~board["is_control"]]
+        for model, rows in own.groupby(own["model"].astype(str), sort=False):
+            marks = "." * bool((rows["rank_best"] == 1).all())
+            marks += " *" * bool(rows["missing"].any())
+            cell = "-" if rows["value"].isna().all() else f"{rows['value'].mean():.3f}{marks}"
+            found.setdefault(str(model), {})[task] = cell
+    made = pandas.DataFrame.from_dict(found, orient="index").reindex(columns=tasks)
+    return made.rename_axis("model").reset_index()
+
+
 def without_seed(recipe: str) -> tuple[str, ...]:
     """The parts of a recipe but for its seed: prompts, data, variant, repeats, judge, program."""
     prompts, data, variant, drawn, *judged = recipe.split("|")
