@@ -130,11 +130,10 @@ def words(one: Setting, draw: Generator, folder: Path) -> Told:
         lacks = [side["value"].isna().to_numpy() for side in sides]
         gap = paired_gap(*lacks, sides[0]["cluster"].cat.codes.to_numpy())
         lost = reach_of(gap, gap.worth or gap.clusters)
-    return {
-        "board": Said(apart, seen),
-        "unlike": Said(unlike, lost),
-        "compare": Said.any(said, seen),
-    }
+    # McNemar's exact p takes one item more, as the sentence says.
+    is_exact = row.both is not pandas.NA and row.n == row.clusters and not row.ties
+    said = Said.any(said, seen + is_exact / row.clusters)
+    return {"board": Said(apart, seen), "unlike": Said(unlike, lost), "compare": said}
 
 
 def above(one: Setting, draw: Generator, folder: Path) -> Told:
