@@ -90,11 +90,11 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
     value, p = (row.above_chance, row.p_above_chance) if is_above else (row.value, row.p)
     low, high = (row.above_chance_low, row.above_chance_high) if is_above else (row.low, row.high)
     both, unit = " and ".join(names), " points" * (row.both is not None)
-    on, tests = items_words(row), "" if p is None else _p(p)
+    on, tests = items_words(row), "" if p is None else p_words(p)
     corrected = row.p_holm if (row.tests or 0) > 1 else None
     is_found = p is not None and max(p, corrected or 0.0) <= LEVEL
     if corrected is not None:
-        tests += f"; {_p(corrected)} corrected for {row.tests} differences"
+        tests += f"; {p_words(corrected)} corrected for {row.tests} differences"
     if value is None:
         return f"{both} cannot be compared: {row.reason or 'no item that both have'}"
     if low is None or high is None:
@@ -153,7 +153,8 @@ def _shown(row: Row, values: Sequence[float]) -> list[str]:
     return [f"{point:.{places}f}".replace("-0.0", "0.0") for point in points]
 
 
-def _p(p: float) -> str:
+def p_words(p: float) -> str:
+    """A p-value in three decimals, such as p .012."""
     return "p <.001" if p < 0.0005 else f"p {p:.3f}".replace("0.", ".", 1)
 
 
@@ -218,12 +219,12 @@ def pairs_finding(rows: Iterable[Row]) -> list[str]:
     found = []
     for row in (one for one in tested if one.p_holm <= LEVEL):
         better, worse = row.judge.split(" vs ")[:: 1 if row.value > 0 else -1]
-        size = f"{abs(row.value):.2f} ({_p(row.p_holm)})"
+        size = f"{abs(row.value):.2f} ({p_words(row.p_holm)})"
         found.append(f"{better} agrees better than {worse}: r by {size}")
     if left := [row for row in tested if row.p_holm > LEVEL]:
         names = left[0].judge.replace(" vs ", " and ")
         pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
-        p = f" ({_p(left[0].p_holm)})" if len(left) == 1 else ""
+        p = f" ({p_words(left[0].p_holm)})" if len(left) == 1 else ""
         found.append(f"{pair} not significantly different by r{p}")
     return found
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.analysis.findings import p_words
 from harness.analysis.flags import AND, BLOCK, LEAST, RateQuery, crossed
 from harness.errors import SpecError, check_names
 from harness.lazy import DataFrame, pandas
@@ -226,8 +227,8 @@ def missing_notes(tables: Sequence[RateTexts]) -> list[str]:
             continue
         model, variant = own["model"].iloc[0], own["variant"].iloc[0]
         counts = f"{lost[0]} texts to detect and {lost[1]} others are missing"
-        beyond = p is not None and p <= ALARM
-        why = f", unlike shares ({p:.2g}): rates of those answered may mislead" if beyond else ""
+        words = ", unlike shares ({}): rates of those answered may mislead"
+        why = words.format(p_words(p)) if p is not None and p <= ALARM else ""
         notes.append(f"{model}, {variant}: {counts}{why}")
     return notes
 

@@ -170,7 +170,9 @@ def test_missing_answers_are_counted_by_label_with_a_word_where_labels_differ() 
         "small, base: 15 texts to detect and 15 others are missing"
     ]
     [note, _] = missing_notes(tables)
-    assert note.startswith("small, base: 60 texts to detect and 15 others are missing, unlike")
+    assert note.startswith(
+        "small, base: 60 texts to detect and 15 others are missing, unlike shares (p <"
+    )
     assert missing_notes([table(written(ROWS), RateQuery())]) == []
 
 

@@ -352,6 +352,20 @@ def test_missing_verdicts_may_be_counted_as_wrong(
     assert main(["compare", "toy/ant", "toy/bee", "--missing", "gone", *out]) == 2
 
 
+def test_a_damaged_run_without_others_leaves_a_board_of_missing_verdicts_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [alone] = said(tmp_path, ant="1" * 20 + "." * 10)
+    said(tmp_path, run="quiz", bee="1" * 20 + "." * 10)
+    (alone.path / "verdicts.parquet").write_bytes(b"x")
+
+    assert main(["leaderboard", "--missing", "wrong", "--results", str(tmp_path)]) == 1
+
+    out, err = capsys.readouterr()
+    assert "quiz, base: accuracy by near" in out
+    assert "the run is left out" in err
+
+
 def _wrong(folders: Sequence[RunFolder]) -> DataFrame:
     scores = scores_of(folders)
     return standings(scores, verdicts_of(folders, scores, is_wrong=True), is_wrong=True)

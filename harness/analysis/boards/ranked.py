@@ -109,9 +109,7 @@ def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame, *, is_wrong:
     is_other = ~_is_of_signature(found, made, wanted, runs)
     names = [name for name in made if name.startswith(PARTS)]
     made.loc[is_other, ["value", *names]] = np.nan
-    if (
-        task.has_choices
-    ):  # drawn in one way each; an item is the same in whatever way it is answered
+    if task.has_choices:  # an item is the same in whatever way it is answered
         made["decoding"] = ""
     return made[["signature", "run", *_NAMES, "value", *names]]
 
@@ -183,7 +181,7 @@ def leaderboard(
     except StoreError:
         for folder in folders:
             try:
-                verdicts_of([folder], scores)
+                verdicts_of([folder], scores, is_wrong=is_wrong)
             except StoreError as error:
                 _log.warning("%s: the run is left out", error, extra=LEFT_OUT)
                 texts[folder.path.name] = None
@@ -228,9 +226,9 @@ def standings(scores: DataFrame, verdicts: DataFrame, *, is_wrong: bool = False)
     To the columns of `board_scores`: `value`, `low` and `high` are of what the board ranks by
     (`ranked_by`), `score` and its ends of the headline; `shared` is on the `rank_items` that all
     ranked models have, in `rank_clusters`; `unlike` says which models miss more than others, or
-    None; `rank`, which may be `rank_best` to `rank_worst`, is NaN
-    without one; `why` says why there is no interval. With `is_wrong` value, interval and counts
-    take missing verdicts for wrong; macro F1 has no interval then.
+    None; `rank`, which may be `rank_best` to `rank_worst`, is NaN without one; `why` says why there
+    is no interval. With `is_wrong` value, interval and counts take missing verdicts for wrong;
+    macro F1 has no interval then.
     """
     heads = unranked(scores_of.headlines(scores), constant_runs(scores))
     overall = scores[scores["group"] == ALL]
