@@ -175,7 +175,7 @@ def _refuse_secrets(
     """Refuse a bundle with a key of the environment, or a path of this machine, in it."""
     registry = workspace.registry
     named = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN"}
-    for spec in (registry.load("configs/models", n) for n in registry.names("configs/models")):
+    for spec in registry.all("configs/models").values():
         if isinstance(spec, HostedSpec | ModerationSpec):
             named |= {*filter(None, [spec.key_env]), *spec.headers_env.values()}
     keys = {registry.environ.get(key, ""): f"the key in {key}" for key in sorted(named)}
