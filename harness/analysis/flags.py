@@ -144,7 +144,7 @@ def _part(
     known = {PROBABILITY: found.pop("sure"), IMPLICITNESS: found[IMPLICITNESS]}
     known |= {name: verdicts[name].set_axis(found.index) for name in details(verdicts)}
     if query.score not in known:
-        known |= _answer_numbers(folder, found["row"])
+        known |= answer_numbers(folder, found["row"])
     found["score"] = known.get(query.score, np.nan)
     has_point = query.threshold is not None or query.fpr is not None
     if has_point and found["score"].isna().all():
@@ -154,7 +154,7 @@ def _part(
     return found.assign(weight=1.0, is_measured=True)
 
 
-def _answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
+def answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
     """The further numbers of the answers at some rows, such as moderation categories."""
     columns = ["step", "key", "prompt_tokens", "completion_tokens", "cost_usd", "earlier", "more"]
     table = arrow_table(folder.tables()["answers"], columns).take(rows.to_numpy())

@@ -16,6 +16,8 @@ TEXT = "text"
 FLAGGED = "flagged_{}"  # the name of a number that is 1 where a category is flagged, else 0
 # The name of a label's score, the higher the surer, where it is no probability of the labels.
 SCORE = "score_{}"
+# Details of a response: 1 if the model was trained on the text, or else on a near copy of it.
+TRAINED_ON, NEARLY = "trained_on", "nearly_trained_on"
 AT_MOST = log(0.5)  # the highest log-probability, in nats, of a label that was not chosen
 
 

@@ -21,7 +21,7 @@ from harness.data.readers.labelled_table import LABEL, MADE
 from harness.errors import DataError, ModelError, SpecError, check_names
 from harness.implicitness.open import with_options
 from harness.models.encoders.encoders import CachedEncoder
-from harness.models.labels import shown
+from harness.models.labels import NEARLY, TRAINED_ON, shown
 from harness.models.local.checkpoints import checksum
 from harness.models.local.classifiers import (
     ClassifierCard,
@@ -43,7 +43,6 @@ from harness.specs.data import TableSpec
 from harness.specs.models import ClassifierSpec, SklearnSpec, TrainedSpec
 from harness.specs.tasks import TaskSpec
 from harness.storage.runs import DataEntry
-from harness.text.dedup import LIKENESS, nearest_originals
 from harness.workspace import Workspace
 
 BASE = "base"
@@ -259,6 +258,8 @@ def _same(folder: Path, card: ClassifierCard) -> TrainedClassifier | None:
         trained = read_trained(folder, model=card.model, task=card.task)
     except ModelError:
         return None
+    if trained.sketches is None:
+        return None
     known = {name: text for name, text in trained.card.versions.items() if name != BASE}
     return trained if replace(trained.card, checksums={}, versions=known) == card else None
 
@@ -318,7 +319,7 @@ def evaluate(
 ) -> Iterator[dict[str, Any]]:
     """Carry out one training of a grid unless that is done, evaluate it, and give a row a class.
 
-    Of `texts` of the class that were evaluated, `near` share LIKENESS of their words with a text
+    Of `texts` of the class that were evaluated, `near` share about LIKENESS of their words with one
     trained on: a made row may be a rewording of them.
     """
     train(workspace, options, progress)
@@ -328,11 +329,9 @@ def evaluate(
     task = done.file.task
     scores = {row.score.metric: row.score for row in done.scores if row.score.group == ALL}
     values = {metric: score.value for metric, score in scores.items()}
-    taught = read_lesson(workspace, options).texts
-    samples = [record.sample for record in done.folder.read_rows()]
+    rows = [(row.sample.references[LABEL][0], row.steps) for row in done.folder.read_rows()]
     for label in (task.classes and task.classes.missed) or tuple(task.data.choices):
-        texts = [shown(one) for one in samples if one.references[LABEL][0] == label]
-        near = nearest_originals(texts, taught, likeness=LIKENESS)
+        own = [steps[-1].detail for name, steps in rows if name == label]
         f1 = scores[F1.format(label)]
         yield {
             "task": options.task,
@@ -348,6 +347,6 @@ def evaluate(
             "n": scores[MACRO].n,
             "missing": done.missing,
             "run": str(done.folder.path),
-            "texts": len(texts),
-            "near": sum(at is not None for at in near),
+            "texts": len(own),
+            "near": sum(TRAINED_ON in one or NEARLY in one for one in own),
         }

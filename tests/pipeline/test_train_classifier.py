@@ -3,8 +3,10 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.packages import needs
 from support.tables_of_talk import TOPICS, Talk, build, talk
@@ -12,7 +14,8 @@ from support.toy import Lines
 
 from harness.cli import main
 from harness.errors import HarnessError, SpecError
-from harness.models.local.classifiers import TRAINED_ON, TrainedClassifier, read_trained
+from harness.models.labels import NEARLY, TRAINED_ON
+from harness.models.local.classifiers import TrainedClassifier, read_trained
 from harness.parts import Reason
 from harness.pipeline.score import all_scores
 from harness.pipeline.training import TrainOptions, train
@@ -68,7 +71,7 @@ def test_a_support_vector_machine_gives_scores_no_probability(toy: Talk, capsys:
     assert not {"prob_right", "accuracy_per_byte", "accuracy_per_character"} & {
         metric for _, metric in told(toy)
     }
-    assert set(rows[0].steps[-1].detail) == {"score_non", "score_open", "score_hidden"}
+    assert set(rows[0].steps[-1].detail) - {NEARLY} == {"score_non", "score_open", "score_hidden"}
 
 
 def test_one_seed_gives_the_same_bytes_and_other_texts_another_model(toy: Talk) -> None:
@@ -118,6 +121,33 @@ def test_only_texts_that_are_asked_count_as_trained_on(toy: Talk, capsys: Lines)
     seen = sum(TRAINED_ON in one for one in details)
     assert 0 < seen < 3
     assert f"trained on {seen} of these 6 texts" in capsys.readouterr().err
+
+
+def test_near_copies_of_training_texts_are_noticed(toy: Talk, capsys: Lines) -> None:
+    trained(toy)
+    toy.rows("dev.csv", [*talk(TOPICS[4:6])[:3], ("How cold that soup was.", "open", "own", "")])
+
+    assert toy.harness(*RUN) == 0
+
+    details = [row.steps[-1].detail for row in toy.run.read_rows()]
+    assert [NEARLY in one for one in details] == [True, True, True, False]
+    said = " ".join(capsys.readouterr().err.split())
+    assert "3 of these 4 texts (non 1 of 1, open 1 of 2, hidden 1 of 1) share about six" in said
+    card = toy.folder / "card.md"
+    words = ("rates", "--card", "talk/grams-svm", "-o", str(card))
+    assert toy.harness(*words) == 0
+    assert "trained on near copies (six in ten words) of 3 of the 4 texts" in card.read_text()
+
+
+def test_a_folder_without_sketches_is_used_and_trained_again(toy: Talk, capsys: Lines) -> None:
+    one = trained(toy)
+    rest = {name: of for name, of in one.card.checksums.items() if name != "sketches.bin"}
+    card = msgspec.json.encode(replace(one.card, checksums=rest))
+    (one.folder / "card.json").write_bytes(card)
+
+    assert toy.harness(*RUN) == 0
+    assert "near copies are not noticed; train it again" in capsys.readouterr().err
+    assert trained(toy).sketches is not None
 
 
 def test_a_dry_run_shows_texts_and_no_prompt_where_none_is_read(toy: Talk, capsys: Lines) -> None:
@@ -190,7 +220,7 @@ def test_a_class_without_a_text_is_refused(toy: Talk) -> None:
         trained(toy)
 
 
-@pytest.mark.parametrize("name", ["card.json", "head.safetensors", "texts.txt"])
+@pytest.mark.parametrize("name", ["card.json", "head.safetensors", "texts.txt", "sketches.bin"])
 def test_a_damaged_folder_is_refused(toy: Talk, name: str) -> None:
     folder = trained(toy).folder
     (folder / name).write_bytes(b"\xff\x00")
@@ -338,7 +368,8 @@ def test_a_grid_counts_the_texts_that_nearly_are_trained_on(toy: Talk, capsys: L
         "none": (0, 3),
         "bt": (1, 3),
     }
-    assert "bt: 1 of 3 texts of class hidden" in " ".join(shown.err.split())
+    near = "(hidden 1 of 3, non 1 of 1, open 1 of 1) share about six in ten words with a text that"
+    assert f"{near} model grams-svm+bt was trained on" in " ".join(shown.err.split())
     assert toy.harness(*words) == 0
     assert "1 of 3" in capsys.readouterr().out
 

@@ -3,7 +3,14 @@
 import pytest
 from support.each import each
 
-from harness.text.dedup import fingerprint, near_copies, nearest_originals, normal
+from harness.text.dedup import (
+    are_like,
+    fingerprint,
+    near_copies,
+    nearest_originals,
+    normal,
+    sketches,
+)
 
 ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", "two hours")
 
@@ -23,6 +30,21 @@ ORIGINALS = ("the mill stood empty for years", "we walked two hours for flour", 
 )
 def test_likeness_is_words_in_both_over_words_in_either(made: str, place: int | None) -> None:
     assert nearest_originals([made], ORIGINALS, likeness=0.6) == [place]
+
+
+def test_sketches_tell_near_copies_as_words_do() -> None:
+    """At least .7 of the words is always told, .5 hardly ever; a byte says nothing of a word."""
+    known = [" ".join(f"w{n}-{at}" for at in range(30)) for n in range(300)]
+    kept = sketches(known)
+    near = [text.rsplit(" ", 8)[0] for text in known]  # 22 of 30: Jaccard .73
+    far = [text.rsplit(" ", 16)[0] for text in known]  # 14 of 30: Jaccard .47
+
+    assert kept.nbytes == 128 * len(known)
+    assert are_like(known, kept) == [True] * 300
+    assert sum(are_like(near, kept)) >= 298
+    assert sum(are_like(far, kept)) <= 3
+    assert are_like(["", "!!!", "none of these"], kept) == [False] * 3
+    assert are_like(["words"], sketches([])) == [False]
 
 
 def test_a_likeness_that_is_just_reached_is_enough() -> None:

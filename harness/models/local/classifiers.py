@@ -2,13 +2,15 @@
 
 A head reads an encoder's vectors: a logistic regression gives log-probabilities, a support vector
 machine its choice. Both it and a sequence classifier read the text and no prompt. Training texts
-are kept as fingerprints, so that an evaluation on them is noticed; no pickles.
+are kept as fingerprints and sketches, so that an evaluation on them or on near copies is noticed;
+no pickles.
 """
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -17,13 +19,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.core import Response, Sample
+from harness.data.readers.labelled_table import LABEL
 from harness.errors import ModelError, SpecError
 from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, Tensor, torch
 from harness.models.extras import require
 from harness.models.labels import (
+    NEARLY,
     SCORE,
+    TRAINED_ON,
     LabelQuestion,
     LabelQuestions,
     TextLabeller,
@@ -39,12 +46,12 @@ from harness.specs.models import ClassifierSpec
 from harness.storage.cells import decode_json
 from harness.storage.files import inside, write_whole
 from harness.storage.runs import DataEntry
-from harness.text.dedup import fingerprint
+from harness.text.dedup import MOST_SKETCHES, SKETCH, are_like, fingerprint, sketches
 
 _log = logging.getLogger(__name__)
 BATCH = 2048
-CARD, TEXTS, CHECKPOINT = "card.json", "texts.txt", "checkpoint"
-TRAINED_ON = "trained_on"  # a detail of the response, 1 if the model was trained on the text
+CARD, TEXTS, SKETCHES, CHECKPOINT = "card.json", "texts.txt", "sketches.bin", "checkpoint"
+NEARLY_SEEN = 0.1  # the share of a label's texts nearly trained on from which a figure is suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +85,46 @@ class ClassifierCard:
 
 @dataclass(frozen=True, slots=True)
 class TrainedClassifier:
-    """A trained classifier's folder, its card, and the fingerprints of its texts."""
+    """A trained classifier's folder, its card, and the fingerprints of its texts.
+
+    `sketches` show near copies; None if it was trained before they were kept. `known` has, by
+    fingerprint, whether a text asked for so far is one.
+    """
 
     folder: Path
     card: ClassifierCard
     texts: frozenset[str]
+    sketches: NDArray[np.uint8] | None
+    known: dict[str, bool] = field(default_factory=dict)
 
-    def has_seen(self, text: str) -> bool:
-        """Whether it was trained on a text, or on one of the same words."""
-        return fingerprint(text) in self.texts
-
-    def detail(self, text: str) -> dict[str, float]:
-        """The detail of a response to a text: TRAINED_ON if it was trained on it."""
-        return {TRAINED_ON: 1.0} if self.has_seen(text) else {}
+    def details(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        """The detail of a response to each text: TRAINED_ON if it was trained on it, or NEARLY."""
+        words = [fingerprint(text) for text in texts]
+        new = {one: text for one, text in zip(words, texts, strict=True) if one not in self.known}
+        if new and self.sketches is not None:
+            is_near = are_like([*new.values()], self.sketches)
+            self.known.update(zip(new, is_near, strict=True))
+        return [
+            {TRAINED_ON: 1.0} if one in self.texts else {NEARLY: 1.0} if self.known.get(one) else {}
+            for one in words
+        ]
 
 
 def write_trained(
     folder: Path, card: ClassifierCard, texts: Iterable[str], weights: Sequence[Path]
 ) -> TrainedClassifier:
     """Write texts and card into the folder of the weights; the card, written last, completes it."""
-    seen = frozenset(map(fingerprint, texts))
-    write_whole(folder / TEXTS, "".join(f"{one}\n" for one in sorted(seen)).encode())
-    files = [*weights, folder / TEXTS]
+    own = {fingerprint(text): text for text in texts}
+    seen = dict(sorted(own.items()))
+    kept = sketches([*seen.values()][:MOST_SKETCHES])
+    write_whole(folder / TEXTS, "".join(f"{one}\n" for one in seen).encode())
+    write_whole(folder / SKETCHES, kept.tobytes())
+    files = [*weights, folder / TEXTS, folder / SKETCHES]
     sums = {path.relative_to(folder).as_posix(): checksum(path) for path in files}
     card = replace(card, checksums=sums)
     content = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=2)
     write_whole(folder / CARD, content + b"\n")
-    return TrainedClassifier(folder, card, seen)
+    return TrainedClassifier(folder, card, frozenset(seen), kept)
 
 
 def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
@@ -118,11 +138,14 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
         card = decode_json(path.read_bytes(), ClassifierCard)
         checksums = {name: checksum(inside(folder, name)) for name in card.checksums}
         seen = (folder / TEXTS).read_text("utf-8").split()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        kept = None
+        if SKETCHES in checksums:
+            kept = np.fromfile(folder / SKETCHES, np.uint8).reshape(-1, SKETCH)
+    except (OSError, msgspec.DecodeError, ValueError) as error:
         raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
     if changed := [name for name in checksums if checksums[name] != card.checksums[name]]:
         raise ModelError(f"{folder}: {changed[0]} is not the file of its card; {train} again")
-    return TrainedClassifier(folder, card, frozenset(seen))
+    return TrainedClassifier(folder, card, frozenset(seen), kept)
 
 
 def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequence[Sample]) -> None:
@@ -131,12 +154,31 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
     if sorted(card.labels) != sorted(labels):
         fact = f"trained for the labels {', '.join(card.labels)}, and the task has"
         raise SpecError(f"{trained.folder}: {fact} {', '.join(labels)}; train it for this task")
-    seen = sum(trained.has_seen(shown(sample)) for sample in samples)
+    details = trained.details([shown(sample) for sample in samples])
+    seen = sum(TRAINED_ON in one for one in details)
     fact = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
     if 2 * seen > len(samples):
         raise SpecError(f"{fact}: what it makes of them says nothing; evaluate on other data")
     if seen:
         _log.warning("%s, by their words: their answers say %s", fact, TRAINED_ON)
+    if trained.sketches is None:
+        fact = f"model {card.model} was trained by an earlier version, which kept no sketches of"
+        _log.warning("%s its texts: near copies are not noticed; train it again", fact)
+    _warn_of_near(card.model, samples, details)
+
+
+def _warn_of_near(
+    model: str, samples: Sequence[Sample], details: Sequence[Mapping[str, float]]
+) -> None:
+    """Warn where many texts of a label share six in ten words with a text trained on."""
+    names = [sample.references.get(LABEL, ("",))[0] for sample in samples]
+    near = Counter(name for name, own in zip(names, details, strict=True) if NEARLY in own)
+    counts = Counter(names)
+    if any(near[name] > NEARLY_SEEN * counts[name] for name in near):
+        of = ", ".join(f"{name or 'texts'} {near[name]} of {counts[name]}" for name in near)
+        fact = f"{near.total()} of these {len(samples)} texts ({of}) share about six in ten words"
+        more = f"to find them says little of new texts; their answers say {NEARLY}"
+        _log.warning("%s with a text that model %s was trained on: %s", fact, model, more)
 
 
 class SklearnModel(TextLabeller):
@@ -167,16 +209,18 @@ class SklearnModel(TextLabeller):
             rows = self._encode([one.text or "" for one in batch])
             found = scores(self._head, rows)
             values_by_class = log_shares(found) if self._has_odds else found
-            for one, values in zip(batch, values_by_class.tolist(), strict=True):
+            details = self._trained.details([one.text or "" for one in batch])
+            for one, values, own in zip(batch, values_by_class.tolist(), details, strict=True):
                 by_label = dict(zip(self._trained.card.labels, values, strict=True))
-                yield self._response(one, by_label)
+                yield self._response(one, by_label, own)
 
     @cached_property
     def _head(self) -> Arrays:
         return load_head(self._trained.folder, len(self._trained.card.labels))
 
-    def _response(self, asked: LabelQuestion, by_label: dict[str, float]) -> Response:
-        detail = self._trained.detail(asked.text or "")
+    def _response(
+        self, asked: LabelQuestion, by_label: dict[str, float], detail: dict[str, float]
+    ) -> Response:
         if self._has_odds:
             return with_probabilities(asked, by_label, detail)
         detail |= {SCORE.format(label): value for label, value in by_label.items()}

@@ -87,7 +87,7 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
 
     def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
         if self._flags is None:
-            detail = self._trained.detail(asked.text or "") if self._trained else {}
+            detail = self._trained.details([asked.text or ""])[0] if self._trained else {}
             return with_probabilities(asked, {name: values[name] for name in asked.labels}, detail)
         positive, counted = self._flags.positive, self._flags.outputs or self._outputs
         flags = {name: value >= self._flags.threshold for name, value in values.items()}
