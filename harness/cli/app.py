@@ -62,7 +62,7 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
     "Program": {
         "list": ("catalogue:list_names", "List tasks, models, judges, runs and more."),
         "show": ("catalogue:show", "Show the YAML file of a name, or a stored run."),
-        "check": ("", "Try a judge or a model of your own."),
+        "check": ("", "Try a judge, a model or a task of your own."),
         "train": ("make:train", "Train a classifier on a task's training texts."),
         "verify": ("catalogue:verify", "Recompute published numbers from their data."),
         "bundle": ("exports:bundle", "Put runs into a zip that derives their numbers."),
@@ -81,6 +81,7 @@ BELOW: Mapping[str, Entry] = {
     "perturb report": ("make:report", "Count the verdicts that perturbations change."),
     "check judge": ("check:judge", "Try a judge on made-up answers."),
     "check model": ("check:model", "Try a model on made-up prompts."),
+    "check task": ("check:task", "Read a task's data and fill its prompts."),
     "data fetch": ("catalogue:fetch", "Download sources and verify their checksums."),
     "data check": ("catalogue:check", "Verify the checksums of files."),
     "data split": ("texts.tables:split", "Split a table into parts without shared texts."),

@@ -1,4 +1,4 @@
-"""The commands check judge and check model: is one of your own built as runs need it."""
+"""The commands check judge, model and task: is one of your own built as runs need it."""
 
 from functools import partial
 
@@ -10,6 +10,7 @@ from harness.pipeline import conformance
 from harness.present.screen import say
 from harness.specs.judges import asked_model, reads_choices
 from harness.specs.models import ScriptedSpec
+from harness.workspace import Workspace
 
 NAME = "Name of its YAML file in configs/."
 TASK = "Try it on this task's sample set. Default: a task that fits."
@@ -69,6 +70,19 @@ def model(
     if hosted is not None and not is_asked:
         say(f"not asked: it would call {hosted.base_url}; add --yes")
     return code
+
+
+def task(
+    name: str = argument("NAME", "Name of its YAML file in tasks/."),
+    data: options.DataFolder = None,
+    home: Home = HOME,
+) -> int:
+    """Read a task's data twice and fill its prompts; no model is called.
+
+    Exit code 1: a rule is broken.
+    """
+    space = Workspace.open(home, data=data)
+    return _report(conformance.check_task(space, name, space.registry.load("tasks", name)))
 
 
 def _report(findings: conformance.Findings) -> int:

@@ -1,4 +1,4 @@
-"""Judges and models to what breaks the contract that runs rely on.
+"""Judges, models and tasks to what breaks the contract that runs rely on.
 
 Each check gives the rules by name, with what breaks them, or "". A judge's model is not asked.
 """
@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from harness.core import Case, Judge, Model, Request, Response, Sample
+from harness.core import Case, Judge, Model, Request, Response, Run, Sample
 from harness.data.choices import derive
 from harness.errors import HarnessError, SpecError
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Option, Reason
+from harness.pipeline.plan import Plan, check_templates, decodings
 from harness.registry import Registry
 from harness.specs.tasks import TaskSpec
+from harness.workspace import Workspace
 
 Findings = dict[str, str]
 TEXTS: Final = (
@@ -124,6 +126,31 @@ def check_model(
     return found
 
 
+def check_task(space: Workspace, name: str, spec: TaskSpec) -> Findings:
+    """Read a task's data and its sample set, and fill its prompts; no model is asked."""
+    found, known = Findings(), list[Sequence[Sample]]()
+    with _rule(found, "reads its data, the same each time"):
+        source = space.source(spec.data)
+        known.append(space.read(source))
+        _same("reads", [*known[0]], [*space.read(source)])
+    with _rule(found, "reads its sample set, which is there where no data is"):
+        known.append(_sample_set(space.registry, spec))
+    for variant in spec.variants:
+        with _rule(found, f"fills the prompts of {variant}"):
+            for samples in known:
+                run = Run(name, (variant,), "", decodings(spec), 0, None, "", "")
+                check_templates(Plan(run, spec, samples, space.registry.prompts, ""))
+    with _rule(found, "names judges that there are"):
+        for judge in spec.judges:
+            space.registry.load("configs/judges", judge)
+    return found
+
+
+def _sample_set(registry: Registry, task: TaskSpec) -> list[Sample]:
+    samples = registry.read("samples_jsonl", [registry.resource(task.data.sample)], None)
+    return derive(samples, task.data.derive) if task.data.derive else samples
+
+
 def _cases(sample: Sample) -> list[Case]:
     options = tuple(Option(place, f" {place + 1}") for place in range(len(sample.choices)))
     responses = [
@@ -184,10 +211,9 @@ def trials(
     tasks = {name: registry.load("tasks", name) for name in names}
     for name, spec in sorted(tasks.items(), key=lambda pair: prefers not in pair[1].judges):
         try:
-            samples = registry.read("samples_jsonl", [registry.resource(spec.data.sample)], None)
+            samples = _sample_set(registry, spec)
         except HarnessError:
             if task:
                 raise
             continue
-        made = derive(samples, spec.data.derive) if spec.data.derive else samples
-        yield name, spec, made[:SOME]
+        yield name, spec, samples[:SOME]

@@ -325,6 +325,19 @@ def test_keys_and_paths_of_this_machine_stop_a_bundle(
     assert not (tmp_path / "x.zip").exists()
 
 
+def test_the_value_of_a_header_of_a_moderation_model_stops_a_bundle(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Lines
+) -> None:
+    toy.write(
+        "configs/models/mod.yaml", "kind: moderation\nmodel: m\nheaders_env: {X-Team: TEAM}\n"
+    )
+    toy.run("--judge", "near")
+    monkeypatch.setenv("TEAM", "What is said next?")
+
+    assert bundle(toy, tmp_path / "x.zip") == 2
+    assert "the key in TEAM in it" in capsys.readouterr().err
+
+
 def test_the_path_of_a_column_map_stops_a_bundle(toy: Toy, tmp_path: Path, capsys: Lines) -> None:
     table = tmp_path / "mine.csv"
     table.write_text("body,verdict\nOne.,1\nTwo.,0\nThree.,0\n", "utf-8")

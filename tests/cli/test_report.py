@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 
@@ -70,6 +72,13 @@ def test_a_server_listens_on_loopback_at_three_addresses_and_only_reads(server: 
         assert asked(server, path)[0] == 404, path
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert asked(server, "/", method)[0] == 501, method
+
+
+def test_a_hundred_browsers_wait_in_line(tmp_path: Path) -> None:
+    with PageServer(0, tmp_path, list) as busy, ExitStack() as opened:  # it answers none yet
+        for _ in range(100):
+            here = ("127.0.0.1", busy.server_port)
+            opened.enter_context(socket.create_connection(here, timeout=1))
 
 
 def test_a_page_of_another_site_gets_nothing(server: PageServer) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.toy import Lines, Toy, lines
 
+from harness.cli import main
 from harness.core import Case, Judge, Response, Sample
 from harness.errors import SpecError
 from harness.parts import Message
@@ -202,7 +203,29 @@ def test_a_task_is_read_by_a_reader_of_ones_own_whose_source_is_in_the_label(own
 
     assert [sample.id for sample in samples] == ["s0", "s1", "s2"]
     assert space.samples(spec)[1].label != entry.label
-    assert own.main("check", "reader", "by_line.py:read", str(own.folder / "data/toys/toy.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ('"story": line', '"story": n', "FAILED: reads its data, the same each time: reader"),
+        ('"story": line', '"tale": line', "FAILED: fills the prompts of base: "),
+        ('f"s{n}"', 'f"s{id(line)}"', "FAILED: reads its data, the same each time: reads ["),
+        ("", "", "ok: reads its data, the same each time\n"),
+    ],
+)
+def test_a_task_is_checked_before_it_is_run(
+    own: Toy, capsys: Lines, old: str, new: str, fact: str
+) -> None:
+    own.edit("tasks/toy.yaml", "reader: samples_jsonl", "reader: by_line.py:read")
+    own.edit("tasks/by_line.py", old, new)
+    (own.folder / "data/toys").mkdir(parents=True)
+    (own.folder / "data/toys/toy.jsonl").write_text("\n".join(lines(3)))
+
+    where = ("--data", str(own.folder / "data"), "--home", str(own.home))
+    assert main(["check", "task", "toy", *where]) == bool(old)
+
+    assert fact in capsys.readouterr().out
 
 
 ODD_MODEL = """\

@@ -6,9 +6,11 @@ Each function without an underscore is what a process does that uses the cluster
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 
@@ -112,6 +114,39 @@ def with_key(address: str) -> None:
     """Tell whether workers have a variable of this process."""
     os.environ["A_KEY"] = "of the command"
     print(placed(RayExecutor(address, 1), partial(Telling)).told())
+
+
+class Deadly:
+    """Takes the process with it that unpickles it first: a worker, while it starts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[Path]]:
+        return _die_once, (self._path,)
+
+
+def _die_once(path: Path) -> float:
+    if not path.exists():
+        path.touch()
+        os._exit(1)
+    return 0.0
+
+
+def killed_while_starting(address: str) -> None:
+    """Have a worker die before it has its model."""
+    with TemporaryDirectory() as folder:
+        build = partial(Doubling, Deadly(Path(folder) / "died"))  # type: ignore[arg-type]
+        executor, doubling = RayExecutor(address, 1), Doubling()
+        executor.place(doubling, build)
+        _print(doubling.doubled(range(9)))
+
+
+def listening(address: str) -> None:
+    """Print on which addresses the cluster listens that the command starts."""
+    placed(RayExecutor(address), partial(Doubling, 0.0)).doubled(range(2))
+    ray = import_module("ray")
+    print(*(node["NodeManagerAddress"] for node in ray.nodes()))
 
 
 def _fail(executor: RayExecutor, build: "partial[Any]") -> None:

@@ -297,3 +297,12 @@ def test_workers_of_a_cluster_do_not_have_the_keys_of_the_command(driver: Driver
 def test_workers_of_a_cluster_that_the_command_starts_inherit_its_keys(driver: Driver) -> None:
     driver.address = "local"
     assert driver.said("with_key") == "['of the command']\n"
+
+
+def test_a_worker_that_dies_while_it_starts_is_started_again(driver: Driver) -> None:
+    assert driver.said("killed_while_starting") == "0 2 4 6 8 10 12 14 16\n"
+
+
+def test_a_cluster_that_the_command_starts_listens_on_loopback_alone(driver: Driver) -> None:
+    driver.address = "local"
+    assert driver.said("listening") == "127.0.0.1\n"

@@ -29,6 +29,8 @@ QUIET = {
     "RAY_DEDUP_LOGS": "1",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",  # every line: else Ray writes of deaths to stdout
 }
+# Of a cluster that Ray starts for this command: it listens on loopback alone.
+OWN = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 AT_HAND = 2  # parts a worker has: one that it computes, and the next
 AHEAD = 4  # parts a worker, on average, that may be handed out beyond the oldest that is not done
 DEATHS = 6  # how many workers may die with a part in hand before it is taken for the cause
@@ -98,7 +100,8 @@ class RayExecutor(Executor):
         Without a number there are as many workers as fit. ModelError where Ray is not installed.
         """
         require("ray", extra="ray", what="--executor ray needs")
-        for name, value in QUIET.items():
+        is_elsewhere = (address or os.environ.get("RAY_ADDRESS") or "local") != "local"
+        for name, value in (QUIET if is_elsewhere else QUIET | OWN).items():
             os.environ.setdefault(name, value)
         self._address, self._workers = address, workers
         self._pools = list[_Pool]()
