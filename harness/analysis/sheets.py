@@ -220,7 +220,7 @@ def _wanted(option: str, wanted: Sequence[str], known: list[str]) -> list[str]:
 
 
 NOT = " (negative)"
-"""Ends the source of a pair whose sentences have two meanings."""
+"""Ends the source, and in the key the scale, of a pair whose sentences have two meanings."""
 Unit = tuple[str, str, Mapping[str, str], str]
 """What a row asks of: its block, what units of one block differ in or where a pair is from, the
 fields that the form's templates see, and the text to judge."""
@@ -279,7 +279,7 @@ def units_sheet(name: str, form: SheetForm, units: Sequence[Unit], seed: int) ->
     ]
     rows = pandas.DataFrame(shown, index=[block for block, *_ in units])
     key = [
-        (row, name, block, model, "", "", of, "", "")
+        (row, name, block, model.removesuffix(NOT), "", "", of + NOT * model.endswith(NOT), "", "")
         for row, (block, model, _, _) in zip(ids, units, strict=True)
     ]
     return form.sheet(rows, pandas.DataFrame(key, columns=list(KEY_COLUMNS)), 0, is_by_block=True)

@@ -58,9 +58,9 @@ def read_people(paths: Sequence[Path], items: Items) -> list[Judged]:
     for who in sorted({*ranks, *chosen}, key=as_counted):
         orders, picks = ranks.get(who, {}), chosen.get(who, {})
         whole = {
-            name: tuple(own[place] for place in sorted(own))
-            for name, own in orders.items()
-            if len(own) == sets[name]
+            name: tuple(orders[name][place] for place in sorted(orders[name]))
+            for name, size in sets.items()  # in their order, which no shuffled sheet has
+            if len(orders.get(name, ())) == size
         }
         # Two chosen, or none, is no choice.
         right = {n: float(own[0] == choices[n].answer) for n, own in picks.items() if len(own) == 1}

@@ -93,6 +93,19 @@ def test_filled_sheets_have_an_agreement(sheets: list[Path], tmp_path: Path, cap
     assert "0.720" in capsys.readouterr().out
 
 
+def test_who_cannot_decide_the_first_step_of_the_paper_takes_no_other(
+    tmp_path: Path, capsys: Lines
+) -> None:
+    sheet = tmp_path / "sheet-ann.csv"
+    for subtle, code in (("", 0), ("Subtle", 2)):
+        sheet.write_text(
+            f"row,implicit_layer,subtlety_layer,implicit_props_layer\nr1,Undecided,{subtle},\n"
+        )
+        words = [str(sheet), "--steps", "ishate-paper", "-o", str(tmp_path / f"{code}.csv")]
+        assert main(["sheet", "read-labels", *words]) == code
+    assert "only where implicit_layer is Explicit HS or Implicit HS" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("labels", "said"),
     [

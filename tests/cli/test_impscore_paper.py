@@ -150,8 +150,8 @@ def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     save_head(random_head(), tmp_path / "own")
     rows: list[dict[str, Any]] = [
-        {"topic": "cold", "levels": list(LEVELS)},
         {"topic": "late", "levels": ["You are late.", "A bit late?", "It is noon.", "Soup?"]},
+        {"topic": "cold", "levels": list(LEVELS)},
         {"topic": "a", "sentence": SAID[0], "choices": ["Shut it.", "Old.", "Tea."], "answer": 0},
     ]
     return written(tmp_path / "graded.jsonl", rows)
@@ -217,7 +217,9 @@ def test_a_questionnaire_is_blind_and_read_back_as_rankings(graded: Path, capsys
     for layout, cell in (*asked, *ranks):
         capsys.readouterr()
         assert main(["table", layout, "--data", "beside.json"]) == 0
-        assert cell in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert cell in out
+        assert "8" not in layout or out.index("late  ") < out.index("cold  "), "as in the file"
 
 
 def rated(path: Path, rows: Sequence[str], scale: str = "sentences") -> None:
@@ -281,15 +283,16 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(graded: Path, cap
     out = capsys.readouterr().out
     assert "2.00" in out
     assert "5.00" in out
-    assert {"forum", "forum (negative)"} <= {line.split("  ")[0] for line in out.splitlines()}
 
     words = ("impscore_fit", "pairs.jsonl", "--each", "2")
     assert main(["sheet", "questions", *words, "-o", "share.csv"]) == 0
     assert "(negative: the two" in (folder / "share.csv").read_text()
-    rated = fill(folder, "share.csv", lambda _, key: "no" if "neg" in key["model"] else "fits")
+    rated = fill(folder, "share.csv", lambda _, key: "no" if "neg" in key["scale"] else "fits")
     assert main(["table", "impscore-7", "--data", rated]) == 0
-    means = dict(re.findall(r"(?m)^(forum.*?)  +(\d\.\d+)", capsys.readouterr().out))
-    assert means == {"forum": "5.00", "forum (negative)": "1.00"}
+    assert dict(re.findall(r"(?m)^(\w+)  +(\d\.\d+)", capsys.readouterr().out))["forum"] == "3.00"
+    assert main(["table", "impscore-7", "--data", rated, "--rows", "source,pair"]) == 0
+    means = re.findall(r"(?m)^forum  +(\w+)  +(\d\.\d+)", capsys.readouterr().out)
+    assert means == [("positive", "5.00"), ("negative", "1.00")]
 
     for sheet in ("impscore_levels", "impscore_order"):
         assert main(["sheet", "questions", sheet, "graded.jsonl", "-o", f"{sheet}.csv"]) == 0

@@ -53,6 +53,25 @@ def test_known_defects_of_the_released_cleaning_are_not_repeated() -> None:
     assert found == "the cat lost its toy , and ho ho , we will find it ."
 
 
+@pytest.mark.parametrize(
+    ("text", "released"),
+    [
+        (
+            "@You lost 2 of its toys!!! #sad\nlol :)",
+            "you lost of it is toys ! #sad . laugh out loud  smile",
+        ),
+        (
+            "I'm sure we'll see, don\u2019t: a-b & so.long... www.x.org",
+            "I am sure we will see , don  t : a b so.long .",
+        ),
+    ],
+)
+def test_the_rule_of_the_released_column_is_taken_with_its_defects(
+    text: str, released: str
+) -> None:
+    assert clean(text, ["released"])[0] == released
+
+
 def test_an_emptied_text_is_no_text_and_names_the_step() -> None:
     steps = ["urls", "mentions", "emojis"]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from harness.analysis.tables.facts import RECIPE, TOTAL, VISIBLE, Ranks, chosen, matches
 from harness.lazy import DataFrame, Series, pandas
 from harness.pipeline.score import ALL
-from harness.specs.layouts import CellStyle, TableLayout
+from harness.specs.layouts import CellStyle, TableLayout, ValuesLayout
 from harness.stats.intervals import LEAST_CLUSTERS
 from harness.storage.frames import Row, records
 from harness.storage.signature import Signature
@@ -271,14 +271,24 @@ def _groups(dims: DataFrame, layout: TableLayout) -> tuple[str, ...]:
 
 
 def _ordered(keys: Iterable[Key], names: Sequence[str], layout: TableLayout) -> list[Key]:
-    """Keys in the order of a layout's words and patterns, then as people count."""
-    words = list(layout.names)
+    """Keys in the order of a layout's words and patterns, then as people count.
+
+    The topics and sources of a file stay in its order.
+    """
+    words, keys = list(layout.names), [*keys]
+    is_file = isinstance(layout, ValuesLayout)
+    kept = {
+        n: [key[at] for key in keys]
+        for at, n in enumerate(names)
+        if is_file and n in ("topic", "source")
+    }
 
     def place(name: str, value: str) -> tuple[object, ...]:
         patterns = layout.where.get(name, ())
         at = [n for n, pattern in enumerate(patterns) if fnmatchcase(value, pattern)]
         by_word = words.index(value) if value in words else len(words)
-        return by_word, at[0] if at else len(patterns), value in (ALL, TOTAL), as_counted(value)
+        rest = kept[name].index(value) if name in kept else as_counted(value)
+        return by_word, at[0] if at else len(patterns), value in (ALL, TOTAL), rest
 
     return sorted(keys, key=lambda key: [place(n, v) for n, v in zip(names, key, strict=True)])
 
