@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -205,55 +205,65 @@ def _annotator(analysis: _Analysis, values: Floats) -> list[tuple[str, Estimate]
     return [*zip(names, found, strict=True)]
 
 
-_Without = Callable[[Floats, Floats, Resamples], Floats]
+class _Tested(NamedTuple):
+    """A statistic, its values without each cluster, and how far rows or cells move it."""
+
+    name: str
+    measure: Callable[[Floats, Floats], Estimate]
+    without: Callable[[Floats, Floats, Resamples], Floats]
+    moves: Callable[[Floats, Floats], Floats]
 
 
-_TESTED: tuple[tuple[str, Callable[[Floats, Floats], Estimate], _Without], ...] = (
-    ("difference_pearson", correlation.dataset_pearson, agreements.pearsons_without),
-    (
+_TESTED = (
+    _Tested(
+        "difference_pearson",
+        correlation.dataset_pearson,
+        agreements.pearsons_without,
+        agreements.pearson_moves,
+    ),
+    _Tested(
         "difference_kendall",
         partial(correlation.document_tau, is_zero_filled=True),
         agreements.taus_without,
+        partial(correlation.document_taus, is_zero_filled=True),
     ),
 )
 _SAME_REPLIES = "no test: both read the same replies"
 
 
 def _differences(analysis: _Analysis) -> list[_Row]:
-    """For each pair of judges the difference of their correlations; p corrected for all of them."""
-    pairs = [*combinations(analysis.panel.judges, 2)]
-    rows = [
-        {**_blank(analysis, pair), **_difference(analysis, pair, *kind)}
-        for kind in _TESTED
-        for pair in pairs
-    ]
-    return [
-        {**row, "p_holm": p}
-        for row, p in zip(rows, comparison.holm([row["p"] for row in rows]), strict=True)
-    ]
+    """For each pair of judges the difference of their correlations, p corrected for all pairs.
+
+    Sentences are on Pearson's, which are a family of their own.
+    """
+    pairs, found = [*combinations(analysis.panel.judges, 2)], list[_Row]()
+    for tested in _TESTED:
+        rows = [{**_blank(analysis, two), **_difference(analysis, two, tested)} for two in pairs]
+        p_holm = comparison.holm([row["p"] for row in rows])
+        found += [{**row, "p_holm": p} for row, p in zip(rows, p_holm, strict=True)]
+    return found
 
 
-def _difference(
-    analysis: _Analysis,
-    pair: tuple[JudgeTable, JudgeTable],
-    name: str,
-    measure: Callable[[Floats, Floats], Estimate],
-    without: _Without,
-) -> _Row:
+def _difference(analysis: _Analysis, pair: tuple[JudgeTable, JudgeTable], tested: _Tested) -> _Row:
     """How much better the first judge correlates, with interval and test by the jackknife's t."""
     first, second, resamples = pair[0].values, pair[1].values, analysis.resamples
     shared = np.where(np.isnan(first) | np.isnan(second), np.nan, analysis.human)
     sides = [estimates.complete(shared, judge) for judge in (first, second)]
-    one, other = (measure(*side) for side in sides)
+    one, other = (tested.measure(*side) for side in sides)
     if one.value is None or other.value is None:
-        return _row(name, replace(one, value=None, reason=one.reason or other.reason), p=None)
-    rests = [without(*side, resamples) for side in sides]
+        return _row(
+            tested.name, replace(one, value=None, reason=one.reason or other.reason), p=None
+        )
+    rests = [tested.without(*side, resamples) for side in sides]
+    moves = [tested.moves(*side) for side in sides]
     difference = Estimate(one.value - other.value, one.n, one.skipped)
-    found = agreements.jackknife_ci(difference, rests[0] - rests[1], "any", resamples)
+    found = agreements.difference_ci(
+        difference, rests[0] - rests[1], moves[0] - moves[1], resamples
+    )
     more: _Row = {"p": found.p}
     if ALL_SYSTEMS != pair[0].model == pair[1].model:
         more = {"p": None, "note": _SAME_REPLIES}
-    return _row(name, found.within(-2, 2), **more)
+    return _row(tested.name, found.within(-2, 2), **more)
 
 
 def _blank(analysis: _Analysis, judges: Sequence[JudgeTable]) -> _Row:

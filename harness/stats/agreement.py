@@ -24,6 +24,7 @@ from harness.stats.estimate import (
     ratio,
     table,
 )
+from harness.stats.intervals import Parts
 from harness.stats.scales import Range
 
 Scale = Literal["nominal", "ordinal", "interval"]
@@ -228,6 +229,24 @@ def jackknife_ci(
     return jackknife_interval(estimate, without, range_=range_, sizes=sizes)
 
 
+def difference_ci(
+    estimate: Estimate, without: Floats, moves: Floats, clusters: Clusters
+) -> Estimate:
+    """`jackknife_ci` of a difference, with its test that it is 0.
+
+    `moves` says how far each row, or each cell of one, moves it, NaN for none: how alike the moves
+    of a cluster are sets the degrees of freedom.
+    """
+    cells = moves.reshape(len(moves), -1)
+    row, _ = known = np.nonzero(~np.isnan(cells))
+    own, places = np.unique(clusters.places[row], return_inverse=True)
+    if len(own) < _FEWEST:
+        return estimate.unbounded(NoValue.TOO_FEW, clusters=len(own))
+    values = cells[known]
+    parts = Parts.of(values, float(values.mean()), Clusters(places, len(own)))
+    return jackknife_interval(estimate, without[own], range_="any", parts=parts)
+
+
 def sums_without(rows: Floats, resamples: Resamples) -> Floats:
     """The sum of the rows' columns over all clusters but one, for each: clusters x columns."""
     if len(rows) != len(resamples.places):
@@ -408,6 +427,16 @@ def pearsons_without(human: Floats, judge: Floats, resamples: Resamples) -> Floa
     varies = (spread[0] > 1e-12 * n * sxx) & (spread[1] > 1e-12 * n * syy)
     length = np.sqrt(np.where(varies, spread[0], 0)) * np.sqrt(np.where(varies, spread[1], 0))
     return np.asarray(np.clip(ratio(n * sxy - sx * sy, length), -1, 1), dtype=np.float64)
+
+
+def pearson_moves(human: Floats, judge: Floats) -> Floats:
+    """How far each cell moves Pearson's r, times their number: its influence (Devlin et al. 1975).
+
+    NaN for a cell without ratings, and for all where a side is constant.
+    """
+    with np.errstate(invalid="ignore"):
+        x, y = ((side - np.nanmean(side)) / np.nanstd(side) for side in (human, judge))
+    return np.asarray(x * y - np.nanmean(x * y) * (x**2 + y**2) / 2, dtype=np.float64)
 
 
 def _centred(ratings: Floats) -> Floats:

@@ -266,15 +266,22 @@ def _gap_p(left: _Side, right: _Side) -> float:
 
 
 def jackknife_interval(
-    estimate: Estimate, without: Floats, *, range_: scales.Range, sizes: Floats | None = None
+    estimate: Estimate,
+    without: Floats,
+    *,
+    range_: scales.Range,
+    sizes: Floats | None = None,
+    parts: Parts | None = None,
 ) -> Estimate:
     """An estimate with its interval; `without` has its value without each cluster, NaN for none.
 
     On a scale without ends (Efron & Tibshirani 1993, chapter 11), with Student's t; `sizes` of
-    clusters that are not of one size lower its degrees of freedom. Where the range is "any", there
-    is the test that the value is 0, too. No interval: the estimate's
-    reason; "too few" below three clusters, or where the estimate has no value without one of them;
-    "constant" where leaving any out changes nothing; "degenerate" at the end of its range.
+    clusters that are not of one size lower its degrees of freedom, as if a cluster's rows were all
+    alike; or `parts` of what moves the estimate say how alike they are, and squares weigh as in
+    CR2. Where the range is "any", there is the test that the value is 0, too. No interval: the
+    estimate's reason; "too few" below three clusters, or where the estimate has no value without
+    one of them; "constant" where leaving any out changes nothing; "degenerate" at the end of its
+    range.
     """
     count = len(without)
     if estimate.value is None:
@@ -289,9 +296,12 @@ def jackknife_interval(
     )
     if not isfinite(middle) or not np.isfinite(values).all():
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
-    error = sqrt((count - 1) / count * float(((values - values.mean()) ** 2).sum()))
-    weights = np.ones(count) / count if sizes is None else sizes / sizes.sum()
-    degrees = freedom(weights, weights**2)
+    even = np.ones(count) / count
+    shares = even if sizes is None else sizes / sizes.sum()
+    degrees = parts.degrees if parts else freedom(shares, shares**2)
+    # Without a cluster a mean moves by its part over what is left; CR2 takes that one's root.
+    left = 1 - (parts.weights if parts else even)
+    error = sqrt(float((left * (values - np.average(values, weights=left)) ** 2).sum()))
     reach = scales.student_t(degrees) * error
     low, high = scales.narrowed(np.array([middle - reach, middle + reach]), range_).tolist()
     found = estimate.between(low, high, clusters=count, degrees=degrees)

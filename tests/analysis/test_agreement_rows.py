@@ -245,9 +245,10 @@ def test_differences_are_tested_by_leaving_out_each_cluster_and_corrected() -> N
 
     third = replace(made.judges[0], judge="third", values=6 - made.judges[0].values)
     three = records(agreement(replace(made, judges=(*made.judges, third)), METHOD))
-    tested = [row for row in three if row.statistic.startswith("difference_")]
-    assert len(tested) == 6
-    assert [row.p_holm for row in tested] == list(holm([row.p for row in tested]))
+    for name in ("pearson", "kendall"):
+        tested = [row for row in three if row.statistic == f"difference_{name}"]
+        assert len(tested) == 3
+        assert [row.p_holm for row in tested] == list(holm([row.p for row in tested]))
 
 
 @pytest.mark.slow

@@ -12,9 +12,28 @@ from support import rating_tables
 from support.each import each
 from support.rating_tables import BARREN, OF_SYSTEMS, documents_of, rater_table, table_pair
 
-from harness.stats.agreement import Scale, agreement_stats, alpha, alpha_ci, alpha_with_each
+from harness.stats.agreement import (
+    Scale,
+    agreement_stats,
+    alpha,
+    alpha_ci,
+    alpha_with_each,
+    difference_ci,
+    means_without,
+    pearson_moves,
+    pearsons_without,
+)
+from harness.stats.clustered import clustered_mean
 from harness.stats.correlation import dataset_pearson, document_tau
-from harness.stats.estimate import Estimate, Floats, Indices, NoValue, Resamples, drawn_interval
+from harness.stats.estimate import (
+    Estimate,
+    Floats,
+    Indices,
+    NoValue,
+    Resamples,
+    complete,
+    drawn_interval,
+)
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 BY_NAME: dict[str, Callable[[Floats, Floats], Estimate]] = {
@@ -77,6 +96,37 @@ def test_other_figures_are_those_of_leaving_out_a_cluster_in_a_loop(seed: int, n
     fast = agreement_stats(human, judge, resamples)[name]
 
     assert_same(fast, left_out(lambda rows: statistic(human[rows], judge[rows]), resamples))
+
+
+@each("seed", range(5))
+def test_a_difference_in_uneven_clusters_is_tested_as_a_mean_of_them_is(seed: int) -> None:
+    values, names = (
+        table_pair(seed, documents=40, systems=1, gaps=0.0)[0],
+        documents_of(40, 9, seed),
+    )
+    clusters = drawn(names)
+    mean, known = clustered_mean(values[:, 0], names), Estimate(float(values.mean()), 40)
+
+    found = difference_ci(known, means_without(values[:, 0], clusters), values, clusters)
+
+    assert (found.low, found.high) == pytest.approx((mean.low, mean.high))
+    assert (found.p, found.worth) == pytest.approx((mean.p, mean.worth))
+    few = difference_ci(known, np.ones(clusters.clusters), np.full((40, 1), np.nan), clusters)
+    assert few.why is NoValue.TOO_FEW
+
+
+@each("seed", range(5))
+def test_a_cell_moves_pearsons_r_as_leaving_it_out_does(seed: int) -> None:
+    human, judge = complete(*table_pair(seed, documents=200, systems=1, gaps=0.1))
+    without = pearsons_without(human, judge, drawn([f"{n:03}" for n in range(200)]))
+    known = ~np.isnan(human[:, 0])
+    expected = (without.mean() - without[known]) * known.sum()
+
+    moves = pearson_moves(human, judge)[:, 0]
+
+    assert np.isnan(moves[~known]).all()
+    assert moves[known] == pytest.approx(expected, abs=0.15, rel=0.1)
+    assert np.corrcoef(moves[known], expected)[0, 1] > 0.999
 
 
 @each("scale", SCALES)
