@@ -1,7 +1,7 @@
 """Runs to answers that are read side by side: which items, in which order, with which verdicts."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -68,9 +68,9 @@ class ItemSelection:
 
     def blocks(self) -> Iterator[tuple[str, list[ItemAnswer]]]:
         """The title and the answers of each block."""
-        files = {folder.path.name: folder.read() for folder in self.folders}
+        files = {folder.key: folder.read() for folder in self.folders}
         of_run = self.answers.groupby("run", observed=True)["row"]
-        left = {folder.path.name: folder for folder in self.folders}
+        left = {folder.key: folder for folder in self.folders}
         ahead = {str(run): _records(left[str(run)], rows) for run, rows in of_run}
         held: dict[tuple[str, int], SampleRecord] = {}
         rows = self.answers.itertuples(index=False, name=None)
@@ -95,19 +95,20 @@ def _records(folder: RunFolder, rows: "Series[int]") -> Iterator[tuple[int, Samp
 
 def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelection:
     """The blocks of some runs that a query wants; SpecError where no run or judge has them."""
-    files = [folder.read() for folder in folders]
+    by_run = {folder.key: folder.read() for folder in folders}
+    files = [*by_run.values()]
     entries = {entry.name: entry for file in files for entry in file.judges}
     if lost := [name for name in query.judges if name not in entries]:
         judge_named(files[0], lost[0])
     judges = [entries[name] for name in query.judges or entries]
-    answers = _in_blocks(_answers(folders, query), files, query)
+    answers = _in_blocks(_answers(folders, query), by_run, query)
     values = load(folders, "verdicts", ["row", "judge", "value"])
     values = values[values["judge"].isin([judge.name for judge in judges])]
     values = values.astype({"run": answers["run"].dtype})
     values = values.merge(answers[[*_KEY, "block", "place"]], on=_KEY)
     by_whom: Sequence[JudgeEntry] = judges
     if query.ratings is not None:
-        by_whom, answers, values = _by_people(answers, query.ratings, files)
+        by_whom, answers, values = _by_people(answers, query.ratings)
     kept = answers[answers["block"].isin(_wanted(answers, values, query, by_whom))]
     if query.has_pairs:
         kept = answers[answers["place"].isin(kept["place"].unique())]
@@ -122,15 +123,12 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
 
 
 def _by_people(
-    answers: DataFrame, ratings: DataFrame, files: Sequence[RunFile]
+    answers: DataFrame, ratings: DataFrame
 ) -> tuple[list[JudgeEntry], DataFrame, DataFrame]:
     """People as a judge, the answers with their mean rating in the label, and these as verdicts."""
-    models = {file.digest[:16]: (file.run.task, file.model.name) for file in files}
     mean = ratings.groupby(["task", "model", "sample_id"])["value"].mean().to_dict()
-    keys = zip(answers["run"].astype(str), answers["sample"].astype(str), strict=True)
-    found = pandas.Series(
-        [mean.get((*models[run], one)) for run, one in keys], answers.index, float
-    )
+    keys = zip(*(answers[name].astype(str) for name in ("task", "model", "sample")), strict=True)
+    found = pandas.Series([mean.get(key) for key in keys], answers.index, float)
     if found.isna().all():
         raise StoreError("no rating is of an answer of these runs; name the file of their ratings")
     said = found.map(lambda value: "" if value != value else f", people {value:.2f}")
@@ -158,13 +156,13 @@ def _answers(folders: Sequence[RunFolder], query: ItemQuery) -> DataFrame:
     return found.reset_index(drop=True)
 
 
-def _in_blocks(answers: DataFrame, files: Sequence[RunFile], query: ItemQuery) -> DataFrame:
+def _in_blocks(answers: DataFrame, files: Mapping[str, RunFile], query: ItemQuery) -> DataFrame:
     """Every answer with its block: items of one variant together, of these clusters together."""
     pair = ["variant", "decoding"]
     pairs = answers[pair].drop_duplicates().itertuples(index=False, name=None)
     of_pair = answers.groupby(pair, observed=True, sort=False).ngroup()
     way = of_pair.map({at: " ".join(names) for at, names in enumerate(pairs)})
-    names = dict(zip((file.digest[:16] for file in files), _run_labels(files), strict=True))
+    names = dict(zip(files, _run_labels([*files.values()]), strict=True))
     run = answers["run"].astype(object).map(names)
     if len(files) == 1 and query.where == "flip":
         if answers["variant"].nunique() < 2:

@@ -108,7 +108,7 @@ class _Rated:
 
     def __init__(self, folders: Sequence[RunFolder], query: AgreementQuery) -> None:
         self._query = query
-        self._files = {folder.path.name: folder.read() for folder in folders}
+        self._files = {folder.key: folder.read() for folder in folders}
         self._last = [*self._files.values()][-1]
         task = self._last.task
         self._by_group = task.system == "group"

@@ -20,7 +20,7 @@ from harness.lazy import DataFrame, pandas
 from harness.present import screen
 from harness.present.screen import PAGE, cell, folded, say, show, usd, warn
 from harness.storage.files import write_whole
-from harness.storage.find_runs import data_words, shown_runs
+from harness.storage.find_runs import apart, data_words, shown_runs
 from harness.storage.frames import Row, plain_rows
 from harness.storage.runs import RunFile, RunFolder
 
@@ -85,7 +85,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
 
 def put_joint_boards(folders: Sequence[RunFolder]) -> None:
     """Print the boards of some runs alone, those of one task together, with all alarms."""
-    scores, boards, verdicts = ranked.leaderboard(folders)
+    scores, boards, verdicts = ranked.leaderboard(folders := apart(folders))
     left, _ = _put_boards(boards, folders, has_tasks=True)
     _warn_of_judges(boards, verdicts)
     warn_of_alarms(scores)
@@ -101,7 +101,7 @@ def _put_boards(
     Returned are what is left to print, in words, and the tasks whose boards are printed.
     """
     runs = set(boards.drop_duplicates("recipe")["run"])
-    found = {one.path.name: one for one in folders if one.path.name in runs}
+    found = {one.key: one for one in folders if one.key in runs}
     files = {name: one.read() for name, one in found.items()}
     tags = {name: f"@{one.tag}" for name, one in found.items() if one.tag}
     made = views.matrices(boards, files, tags, is_all=PAGE.is_whole)

@@ -67,7 +67,7 @@ def find_runs(results: Path, names: Iterable[str], *, may_be_part: bool = False)
             own = _meant(results, name)
         for folder in own or [find_run(results, name)]:
             found.setdefault(folder.path.resolve(), folder)
-    return list(found.values())
+    return apart(found.values())
 
 
 def _meant(results: Path, name: str) -> list[RunFolder]:
@@ -195,27 +195,32 @@ def run_folders(results: str | Path) -> list[RunFolder]:
 
 
 def shown_runs(results: Path, names: Iterable[str] = ()) -> list[RunFolder]:
-    """The runs that names mean, else all, but for what `without_earlier` leaves out.
+    """The runs that names mean, else all, but for what `without_earlier` leaves out."""
+    return without_earlier(find_runs(results, names) or run_folders(results))
 
-    One model under two names has one run, as its identity makes the digest: the first is shown.
+
+def apart(folders: Iterable[RunFolder]) -> list[RunFolder]:
+    """The same runs, each once and with a key of its own.
+
+    One model under two names has one digest of runs, as its identity makes it: the key of a later
+    one has its name too.
     """
-    found = without_earlier(find_runs(results, names) or run_folders(results))
-    first = {folder.path.name: folder for folder in reversed(found)}
-    for folder in found:
-        if (one := first[folder.path.name]) is not folder:
-            words = "%s is the model of %s under another name, and is shown as that"
-            _log.warning(words, folder.place, one.place)
-    return [folder for folder in found if first[folder.path.name] is folder]
+    found = dict[str, RunFolder]()
+    for folder in {folder.path.resolve(): folder for folder in folders}.values():
+        if found.setdefault(folder.key, folder) is not folder:
+            folder.key += f"={folder.path.parent.name}"
+            found[folder.key] = folder
+    return [*found.values()]
 
 
 def without_earlier(folders: Sequence[RunFolder]) -> list[RunFolder]:
-    """The runs that this version wrote, after one warning of all others; StoreError without any."""
+    """The runs, `apart`, that this version wrote; one warning of others; StoreError without any."""
     if lost := [folder for folder in folders if folder.is_earlier]:
         if len(lost) == len(folders):
             lost[0].read()  # raises the error
         words = f"%d of %d runs are left out, such as %s: {EARLIER}"
         _log.warning(words, len(lost), len(folders), lost[0].path, extra=LEFT_OUT)
-    return [folder for folder in folders if folder not in lost]
+    return apart(folder for folder in folders if folder not in lost)
 
 
 def task_folders(folders: Iterable[RunFolder], task: str) -> list[RunFolder]:

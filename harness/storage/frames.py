@@ -17,7 +17,7 @@ Row = Any
 """A row of `records`."""
 Table = Literal["samples", "answers", "verdicts", "scores"]
 RUN = ("task", "model", "run")
-"""The columns that every loaded frame begins with; `run` is the digest that names the folder."""
+"""The columns that every loaded frame begins with; `run` is the key of the run, a digest."""
 _CATEGORIES = {*RUN, "metric", *(name for table in STORED for name in categories(table))}
 _NUMBERS = ("value", "low", "high", "chance", "cost_usd")
 _GATHERED = {"fields": FIELD, "references": REFERENCE}
@@ -37,7 +37,7 @@ def load(
     facts, parts = list[tuple[str, ...]](), []
     for folder in folders:
         file = folder.read()
-        facts.append((file.run.task, file.model.name, folder.path.name))
+        facts.append((file.run.task, file.model.name, folder.key))
         parts.append(_scores(folder) if table == "scores" else _stored(folder, table, columns))
     if not parts:
         raise SpecError(f"{table}: no run to load")

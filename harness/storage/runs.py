@@ -254,11 +254,14 @@ def _row(cells: dict[str, str]) -> ScoreRow:
 
 
 class RunFolder:
-    """The files of one run, and SHA256SUMS; reading a changed file raises StoreError."""
+    """The files of one run, and SHA256SUMS; reading a changed file raises StoreError.
+
+    `key` names it among others: the digest of the run.
+    """
 
     def __init__(self, path: Path) -> None:
         """Use the files in `path`, which need not exist yet."""
-        self.path = path
+        self.path, self.key = path, path.name
         self._before: dict[str, str] | None = None  # the sums at `check`
 
     @property

@@ -55,7 +55,7 @@ def board_verdicts(
     """
     wanted = heads[["run", "judge", "variant", "decoding", "signature"]].astype(object)
     runs, tasks = set(wanted["run"]), dict[str, dict[RunFolder, RunFile]]()
-    for folder in (folder for folder in folders if folder.path.name in runs):
+    for folder in (folder for folder in folders if folder.key in runs):
         file = folder.read()
         tasks.setdefault(file.run.task, {})[folder] = file
     made = [_of_task(files, wanted, is_wrong=is_wrong) for files in tasks.values()]
@@ -75,7 +75,7 @@ def sorted_names(column: "Series[Any]") -> "Series[Any]":
 
 def _of_task(files: Mapping[RunFolder, RunFile], wanted: DataFrame, *, is_wrong: bool) -> DataFrame:
     """The verdicts on one task behind the headlines that are wanted, of the runs that it has."""
-    runs = {folder.path.name: file for folder, file in files.items()}
+    runs = {folder.key: file for folder, file in files.items()}
     task = next(iter(runs.values())).task
     found = load(files, "verdicts", _COLUMNS)
     if task.implicitness or task.classes:
@@ -173,7 +173,7 @@ def leaderboard(
     after a warning, are runs without scores, and those that are to be ranked with others and whose
     verdicts are damaged.
     """
-    texts = {one.path.name: scores_of.score_text(one, is_every=is_every) for one in folders}
+    texts = {one.key: scores_of.score_text(one, is_every=is_every) for one in folders}
     words = scores_of.words_of(folders)
     scores = scores_of.board_scores(texts, words)
     try:
@@ -184,7 +184,7 @@ def leaderboard(
                 verdicts_of([folder], scores, is_wrong=is_wrong)
             except StoreError as error:
                 _log.warning("%s: the run is left out", error, extra=LEFT_OUT)
-                texts[folder.path.name] = None
+                texts[folder.key] = None
         scores = scores_of.board_scores(texts, words)
         verdicts = verdicts_of(folders, scores, is_wrong=is_wrong)
     scores_of.warn_of_changed(folders, texts)

@@ -68,7 +68,7 @@ def score_text(folder: RunFolder, *, is_every: bool = False) -> str | None:
 def warn_of_changed(folders: Iterable[RunFolder], texts: Mapping[str, str | None]) -> None:
     """Warn of each changed file of the runs that have a text, which is of their whole scores."""
     words = "%s: changed since it was written; its stored scores are shown; repeat the run"
-    for folder in (folder for folder in folders if texts[folder.path.name] is not None):
+    for folder in (folder for folder in folders if texts[folder.key] is not None):
         for name in (name for name in folder.changed() if name != SCORES):
             _log.warning(words, folder.path / name)
 

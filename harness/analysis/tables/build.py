@@ -96,7 +96,7 @@ def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
     if not given.folders:
         raise StoreError("no runs for the table; `harness run` makes one, or see --results")
     is_every = bool({*layout.axes, *layout.where} & {"metric", "group"})
-    texts = {one.path.name: score_text(one, is_every=is_every) for one in given.folders}
+    texts = {one.key: score_text(one, is_every=is_every) for one in given.folders}
     scores = board_scores(texts)
     warn_of_changed(given.folders, texts)
     extra = None

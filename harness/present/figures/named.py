@@ -97,7 +97,7 @@ class Inputs:
 
     def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        found = board_scores({f.path.name: score_text(f, is_every=True) for f in self.folders()})
+        found = board_scores({f.key: score_text(f, is_every=True) for f in self.folders()})
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 

@@ -173,7 +173,7 @@ def collect_items(folders: Sequence[RunFolder], results: Path, answers: int) -> 
     made = PageParts(
         files,
         [f"{tag}, {day}" if tag else day for tag, day in zip(tags, days, strict=True)],
-        {folder.path.name: place for place, folder in enumerate(folders)},
+        {folder.key: place for place, folder in enumerate(folders)},
         cache(lambda place: ComparedRun.read(folders[place])),
     )
     for place, folder in enumerate(folders):
