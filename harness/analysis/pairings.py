@@ -28,7 +28,7 @@ DECISIONS = "what was chosen is compared, not how probable it was"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedRun:
-    """A run with its `verdict_frame` (and the sample's `id`), and the number of its answers.
+    """A run with its `verdict_frame`, and the sample's `id`.
 
     `said` has a row a sample, by its id: hashes of its fields and references, in this process.
     """
@@ -36,7 +36,6 @@ class ComparedRun:
     file: RunFile
     verdicts: DataFrame
     said: DataFrame
-    answers: int
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedRun":
@@ -53,7 +52,7 @@ class ComparedRun:
         hashes = {name: [*map(_hash, _cells(files, "samples", name))] for name in texts}
         index = pandas.Index(_cells(files, "samples", "sample"))
         said = pandas.DataFrame(hashes, index=index).reindex(ids)
-        return cls(file, verdicts, said, len(_cells(files, "answers", "variant")))
+        return cls(file, verdicts, said)
 
 
 def _cells(files: Files, table: str, column: str) -> list[object]:
@@ -214,10 +213,6 @@ def within(run: ComparedRun, judge: str | None = None) -> Pairings:
 
 def between(first: ComparedRun, second: ComparedRun, judges: Judges = (None, None)) -> Pairings:
     """The pairings between two runs, and then those within each of them."""
-    if (first.file.digest, first.file.model) == (second.file.digest, second.file.model):
-        raise SpecError(
-            f"{describe_run(first.file)} is named twice; name another run, or this one once"
-        )
     runs, is_one_task = (first, second), first.file.run.task == second.file.run.task
     if not is_one_task and second.file.task.has_choices:
         runs, judges = runs[::-1], judges[::-1]

@@ -14,8 +14,6 @@ from harness.stats.figures import RULES
 
 Locate = Callable[[str], Path | None]
 """The folder of a source, None where it is not at hand."""
-SOURCES = ("emphasized_talk", "intent_resolution", "topical_chat", "ludwig", "ishate", "hu2022")
-"""The folders of the data that recomputations read."""
 STATES = OK, DIFFERS, KNOWN, TARGET, NO_DATA = (
     *("ok", "differs", "known difference", "target", "no data"),
 )
@@ -51,7 +49,7 @@ def verify(papers: Mapping[str, GoldenSpec], locate: Locate) -> DataFrame:
 
 
 def _of_files(name: str, locate: Locate) -> _Result:
-    """The values of files; where one cannot be read the cells differ, for something is amiss."""
+    """The values of files; where they are not as released, the cells differ."""
     check_names("no recomputation", [name], [*RECOMPUTATIONS, NOBODY])
     recomputation = RECOMPUTATIONS[name]
     folder = locate(recomputation.source)
@@ -61,8 +59,8 @@ def _of_files(name: str, locate: Locate) -> _Result:
         return {}, NO_DATA, f"no file {recomputation.source}/{missing[0]}"
     try:
         return recomputation.compute(folder), OK, None
-    except DataError as error:
-        return {}, DIFFERS, str(error)
+    except (DataError, ValueError, LookupError, TypeError, SyntaxError) as error:
+        return {}, DIFFERS, f"the files are not as released: {error}"
 
 
 def by_rule(cell: CellSpec, figures: Figures, here: Figures | None = None) -> float | None:
@@ -70,8 +68,7 @@ def by_rule(cell: CellSpec, figures: Figures, here: Figures | None = None) -> fl
 
     SpecError for a name that no figure has.
     """
-    if cell.rule not in RULES:
-        raise SpecError(f"no rule {cell.rule!r}{did_you_mean(str(cell.rule), list(RULES))}")
+    check_names("no rule", [str(cell.rule)], RULES)
     names, given = [_names(one, figures) for one in cell.of], figures if here is None else here
     if any(name not in given for own in names for name in own):
         return None
@@ -80,7 +77,7 @@ def by_rule(cell: CellSpec, figures: Figures, here: Figures | None = None) -> fl
         [s * n for one in own for n in given[one]] for s, own in zip(signs, names, strict=True)
     ]
     with suppress(ZeroDivisionError):  # a share of nothing
-        return RULES[cell.rule](*parts)
+        return RULES[str(cell.rule)](*parts)
     return None
 
 
@@ -104,7 +101,7 @@ def _cell(spec: CellSpec, result: _Result, figures: Figures) -> dict[str, Any]:
         recomputed = values[str(spec.value)]
     if status == OK and recomputed is None:
         status, reason = DIFFERS, "the data at hand gives no value"
-    elif recomputed is not None and abs(recomputed - published) > tolerance + _ROUNDING:
+    elif recomputed is not None and not abs(recomputed - published) <= tolerance + _ROUNDING:
         found = spec.found
         is_known = found is not None and abs(recomputed - float(found)) <= half_unit(found)
         status, reason = (KNOWN, spec.known_difference) if is_known else (DIFFERS, None)

@@ -200,16 +200,13 @@ def verify(
     A number is ok if rounding its last digit explains the difference. Exit code 1: one differs.
     """
     # Imported here: `list` has no use for numpy.
-    from harness.analysis.verify import DIFFERS, SOURCES
+    from harness.analysis.verify import DIFFERS
     from harness.analysis.verify import verify as verify_papers
 
     registry = options.registry(home)
     golden: Section = "configs/golden"
     papers = {paper: registry.load(golden, paper)} if paper else registry.all(golden)
     folder = options.data_folder(data)
-    if data is not None and not any((folder / source).is_dir() for source in SOURCES):
-        fact = f"no folder of a source in it ({', '.join(sorted(SOURCES))})"
-        raise SpecError(f"{folder}: {fact}; name the folder that holds them")
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
     show_json(plain_rows(cells), is_json)
     _put_verified(papers, cells)

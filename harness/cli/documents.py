@@ -113,23 +113,22 @@ def _condition(text: str) -> tuple[str, tuple[str, ...]]:
     return name.strip(), options.names(patterns, "--where")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageChoice:
-    """Which runs a page shows, with what, and whether it is served."""
-
+def report(
     runs: list[str] | None = argument(
         "RUN", options.SOME_RUNS + " Default: all runs of RESULTS.", None
-    )
+    ),
     answers: int = option(
         "Show about so many answers of a run that has more; tables are of all of them.",
         MOST_ANSWERS,
-    )
-    serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False)
-    port: int = option("With --serve: port on this machine; 0 takes a free one.", 0)
-    out: Path | None = output("File to write. Default: RESULTS/report.html.", ".html", default=None)
-
-
-def report(choice: PageChoice, results: Results = RESULTS) -> None:
+        min=1,
+    ),
+    serve: bool = option("Show the page in a browser while runs go on, until Ctrl+C.", False),
+    port: int = option("With --serve: port on this machine; 0 takes a free one.", 0),
+    out: Path | None = output(
+        "File to write. Default: RESULTS/report.html.", ".html", default=None
+    ),
+    results: Results = RESULTS,
+) -> None:
     """Write one HTML page of runs: what was asked, who is better, and every answer.
 
     The page opens from disk, needs no server and asks nothing of any host. It holds prompts and
@@ -141,19 +140,17 @@ def report(choice: PageChoice, results: Results = RESULTS) -> None:
       harness report -o report.html
       harness report --serve
     """
-    folders = partial(shown_runs, results, choice.runs or ())
-    if choice.serve and choice.out is not None:
-        raise SpecError("--serve writes no file: leave -o out")
-    if choice.serve:
+    folders = partial(shown_runs, results, runs or ())
+    if serve:
         folders()  # what is named wrongly is refused at once
-        with PageServer(choice.port, results, folders, choice.answers) as server:
+        with PageServer(port, results, folders, answers) as server:
             say(f"{server.url} shows the runs of {results}; end with Ctrl+C")
             PAGE.end()
             with suppress(KeyboardInterrupt):
                 server.serve_forever(poll_interval=0.2)
         return
-    path = choice.out or results / REPORT
-    data, size = write_page(folders(), results, path, answers=choice.answers)
+    path = out or results / REPORT
+    data, size = write_page(folders(), results, path, answers=answers)
     for note in data.notes:
         warn(note)
     say(f"wrote {len(data.runs)} runs, {size / 2**20:.1f} MB, to {path}; open it in a browser")

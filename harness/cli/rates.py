@@ -146,17 +146,11 @@ def _put_gaps(title: str, found: DataFrame) -> None:
     show(table.rename(columns={"gap": "groups", "less": "gap"}), title, p=p_value, Holm=p_value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ErrorChoice:
-    """Which errors of a run are written, and where."""
-
-    run: options.RunName
-    kind: str = option("missed, false-alarm or all.", "all")
-    out: Path = output(options.TABLE_FILE, *TABLE_ENDINGS)
-
-
 def export_errors(
-    choice: ErrorChoice,
+    run: options.RunName,
+    *,
+    kind: str = option("missed, false-alarm or all.", "all"),
+    out: Path = output(options.TABLE_FILE, *TABLE_ENDINGS),
     point: PointChoice,
     where: Annotated[Where, Only("data table results home")],
 ) -> None:
@@ -164,8 +158,8 @@ def export_errors(
 
     One row for each error, in the words of your file, behind them what the run says of it.
     """
-    kind = one_of("--kind", choice.kind, *error_table.KINDS)
-    target, folder = output_format(choice.out), find_run(where.results, choice.run)
+    kind = one_of("--kind", kind, *error_table.KINDS)
+    target, folder = output_format(out), find_run(where.results, run)
     texts = flags(folder, point.query(where.results))
     missing = int(texts["flagged"].isna().sum())
     errors = error_table.run_errors(folder, texts, kind)
@@ -176,9 +170,9 @@ def export_errors(
     originals = error_table.originals_of(where.workspace(), folder, where.table)
     table, added = error_table.error_table(errors, originals)
     sources = originals.files if originals else ()
-    write_named(choice.out, extended(table, added, target), sources=sources)
+    write_named(out, extended(table, added, target), sources=sources)
     kinds = errors["error"].value_counts()
     said = " and ".join(f"{kinds[one]} {one}" for one in error_table.KINDS if one in kinds)
-    say(f"wrote {said} among {counted} to {choice.out}")
+    say(f"wrote {said} among {counted} to {out}")
     if missing:
         warn(f"{missing} answers are missing or have no score: they are no errors and not written")

@@ -136,8 +136,6 @@ class Writing:
         raters = options.names(self.raters, "--raters")
         for name in raters:
             options.plain_name(name, option="--raters")
-        if taken := sorted({*sheets.OWN_COLUMNS, *sheet.rows.columns} & {*raters}):
-            raise SpecError(f"--raters: {taken[0]!r} is a column of the sheet; use another name")
         if each is not None and each > len(raters):
             raise SpecError(f"--per-answer {each}: name as many with --raters")
         stem, said = self.out.with_suffix(""), []
@@ -234,8 +232,6 @@ def export_sheet(
     of = made.spec.of
     if of == "answers":
         raise SpecError(f"sheet {name!r} asks of answers: make it by `sheet ratings RUN`")
-    if each is not None and of != "pairs":
-        raise SpecError(f"--each: sheet {name!r} asks of {of}, which have no source")
     table, source = read_input(file, None, has_column=True)
     if of == "pairs":
         units = sheets.pair_units(read_pairs(table, where=source), each, to.seed)

@@ -34,33 +34,24 @@ from harness.storage.signature import short_labels
 from harness.storage.tables import write_named
 from harness.text.cleanup import without_controls
 
-_PLAIN: Final = frozenset(
-    "§ßæøåœÆØÅŒ…“”\N{EN DASH}\N{EM DASH}\N{LEFT SINGLE QUOTATION MARK}"
-    "\N{RIGHT SINGLE QUOTATION MARK}"
+_LATEX: Final = str.maketrans(
+    {
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+        **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
+        **{"\N{MULTIPLICATION SIGN}": r"$\times$", "±": r"$\pm$"},
+        **{char: f"{{{char}}}" for char in "[]*"},
+        **{char: f"\\{char}" for char in "{}$&#_%"},
+    }
 )
-"""Characters beyond ASCII that every LaTeX prints; letters with common accents are others."""
-_ACCENTS: Final = frozenset("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327")
-_LATEX: Final[Mapping[str, str]] = {
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
-    **{"\N{MULTIPLICATION SIGN}": r"$\times$", "±": r"$\pm$"},
-    **{char: f"{{{char}}}" for char in "[]*"},
-    **{char: f"\\{char}" for char in "{}$&#_%"},
-}
 FORMS: Final = (".tex", ".md", ".csv", ".html")
 """The endings of the files that a table can be written to."""
 _LONGEST: Final = 48  # the characters of a title in its label
 
 
-def check_form(path: Path) -> None:
-    """SpecError for a file whose ending is no form."""
-    if path.suffix not in FORMS:
-        raise SpecError(f"-o {path}: end its name in {', '.join(FORMS)}")
-
-
 def write(tables: Sequence[PaperTable], path: Path) -> None:
     """Write tables to a file by its ending: LaTeX, Markdown, CSV or HTML."""
-    check_form(path)
+    if path.suffix not in FORMS:
+        raise SpecError(f"-o {path}: end its name in {', '.join(FORMS)}")
     forms = {".tex": to_latex, ".md": to_markdown, ".csv": to_csv, ".html": to_html}
     write_named(path, forms[path.suffix](tables).encode())
 
@@ -208,19 +199,9 @@ def _levels(table: PaperTable) -> list[list[tuple[str, int, int]]]:
 
 
 def latex(text: str) -> str:
-    """Text that LaTeX prints as it is; a character it may lack is printed by its number."""
+    """Text that LaTeX prints as it is."""
     clean = " ".join(without_controls(unicodedata.normalize("NFC", text)).split())
-    return "".join(map(_latex_char, clean))
-
-
-def _latex_char(char: str) -> str:
-    if char in _LATEX:
-        return _LATEX[char]
-    parts = unicodedata.normalize("NFD", char)
-    is_letter = parts[0].isascii() and parts[0].isalpha()
-    if char.isascii() or char in _PLAIN or (is_letter and parts[1:] in _ACCENTS):
-        return char
-    return f"{{[}}U+{ord(char):04X}{{]}}"
+    return clean.translate(_LATEX)
 
 
 LEVEL = 0.05

@@ -4,7 +4,6 @@ Text of models and data is shown as it is, never read as markup, and without wha
 obey. Only on a terminal, or with COLUMNS set, are lines wrapped and wide tables split.
 """
 
-import json
 import logging
 import os
 import re
@@ -44,14 +43,9 @@ Cell = str | int | float | tuple[float | None, float | None] | None
 
 
 def prepare_streams() -> None:
-    """Open what is closed of stdin, stdout and stderr, as nothing; let all three show any text."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    """Have stdout and stderr show any text, or nothing where they are closed from the start."""
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -224,17 +218,9 @@ def show_json_rows(rows: Iterable[object]) -> None:
 
 
 def _json(value: object) -> str:
-    try:
-        text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
-    except UnicodeEncodeError:  # a folder's name that is no UTF-8
-        text = json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=2)
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
     # JSON itself escapes those below a space; some terminals obey these as well.
-    clean = _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    try:
-        clean.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        clean = re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], clean)
-    return clean
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def show(

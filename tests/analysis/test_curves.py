@@ -168,7 +168,6 @@ def test_each_snapshot_that_answered_has_bins_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (stored(PLANTED), "one signature and other numbers"),
         (measured("d1f3+near@77ab"), "near@77ab, whose scales differ"),
         (measured("d1f3+column"), "the column of data d1f3"),
     ],

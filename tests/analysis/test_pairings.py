@@ -189,7 +189,6 @@ def test_intentions_stand_beside_responses_or_for_the_act() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (WORDS, WORDS, "named twice"),
         (CHOICES, one_level("1", samples=[sample(7)], model=SMALL), "no sample in common"),
         (
             WORDS,
@@ -202,7 +201,7 @@ def test_intentions_stand_beside_responses_or_for_the_act() -> None:
             "toy and else: of two tasks one must be answered by choices",
         ),
     ],
-    ids=["one run", "no sample", "no variant", "no choices"],
+    ids=["no sample", "no variant", "no choices"],
 )
 def test_runs_with_nothing_in_common_fail(
     first: StoredRun, second: StoredRun, message: str

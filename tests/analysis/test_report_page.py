@@ -16,7 +16,6 @@ from support.hate_rows import run_of
 from support.report_runs import Sketch, write_runs
 
 from harness.cli import main
-from harness.errors import SpecError
 from harness.lazy import pandas
 from harness.parts import Mode
 from harness.present.page.items import PageParts
@@ -273,11 +272,6 @@ def test_of_too_many_answers_a_page_has_the_same_samples_of_each_run_and_says_so
     for one, other in zip(part.sections, whole.sections, strict=True):
         assert (one.name, one.tables, one.lines) == (other.name, other.tables, other.lines)
     assert not any("the page shows" in note for note in whole.notes)
-
-
-def test_a_page_without_answers_is_refused(results: Path) -> None:
-    with pytest.raises(SpecError, match="--answers 0: give 1 or more"):
-        page_data(run_folders(results), results, answers=0)
 
 
 def on_page(results: Path, name: str) -> list[str]:

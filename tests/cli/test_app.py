@@ -182,7 +182,6 @@ def test_a_wrong_option_of_run_is_one_message_with_the_remedy(
         (["impscore", "probe", "a.json", "-o", "out.doc"], ["-o out.doc: end its name in .csv"]),
         (["verify", "--paper", "emphasised_talk"], ["did you mean emphasized_talk"]),
         (["verify", "--data", "nowhere"], ["data folder nowhere: no such folder"]),
-        (["verify", "--data", "."], ["name the folder that holds them"]),
     ],
 )
 def test_a_mistake_in_any_command_is_one_message_with_the_remedy(

@@ -308,7 +308,6 @@ def test_a_linguist_rates_pairs_of_each_source_and_graded_sets(graded: Path, cap
     [
         (("emphasized_talk", "graded.jsonl", "-o", "s.csv"), "sheet ratings"),
         (("impscore_rank", "graded.jsonl", "-o", "s.txt"), ".csv"),
-        (("impscore_rank", "graded.jsonl", "--each", "2", "-o", "s.csv"), "no source"),
         (("impscore_rank", "five.jsonl", "-o", "s.csv"), "a mark for each"),
         (("impscore_closest", "five.jsonl", "-o", "s.csv"), "the file has none"),
     ],

@@ -206,7 +206,6 @@ def test_decodings_and_fields_are_named_in_order_of_plan_and_data(toy: Toy, caps
     ("more", "message"),
     [
         (["--per-answer", "2"], "name as many with --raters"),
-        (["--raters", "ann,item"], "'item' is a column of the sheet"),
         (["--raters", "../ann"], "--raters '../ann'"),
         (["--temperature", "hot"], "--temperature Thot: not in all"),
         (["--temperature", "0.7"], "T0.7: not in all of these runs; did you mean"),

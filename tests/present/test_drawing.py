@@ -159,12 +159,6 @@ def test_a_width_that_holds_nothing_is_refused(width: float) -> None:
         pictures(every_mark(), [".svg"], width_cm=width)
 
 
-def test_more_panels_than_can_be_read_are_refused() -> None:
-    figure = Figure("t", tuple(Subplot(str(n), together([])) for n in range(37)))
-    with pytest.raises(SpecError, match="37 panels are more than can be read"):
-        pictures(figure, [".svg"])
-
-
 def test_a_point_of_more_answers_is_larger_however_many_there_are(tmp_path: Path) -> None:
     from matplotlib.figure import Figure as Canvas
 

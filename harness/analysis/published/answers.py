@@ -1,10 +1,9 @@
 """Stored answers to accuracies and correlations, by source."""
 
 from ast import literal_eval
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from math import isfinite, nan
+from math import nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness.analysis.published import Recomputation, Values, read_csvs, read_json
-from harness.errors import DataError
-from harness.lazy import DataFrame, Series, pandas
+from harness.analysis.published import Recomputation, Values, read_csvs
+from harness.data.readers.released import read_json
+from harness.lazy import DataFrame
 from harness.parts import Reason
 from harness.stats.correlation import dataset_pearson, document_tau, pearson
 from harness.stats.estimate import Floats, mean
@@ -61,7 +60,7 @@ def prompts(folder: Path) -> Values:
     for group, name in PHENOMENA.items():
         own = stories[stories["file"].str.contains(f"/{name}_prompts_", regex=False)]
         values[f"items_{group}"] = own["item_id"].nunique()
-        orders = _read(own, "randomized_option_order", list)
+        orders = own["randomized_option_order"].map(literal_eval)
         values[f"options_{group}"] = orders.map(len).max() if len(orders) else None
     both = control.merge(stories, on=["file", "item_id"], how="left", suffixes=("", "_story"))
     return values | {
@@ -117,7 +116,7 @@ def answers_and_people(folder: Path, *, model: str) -> Values:
 
 def _people(folder: Path, name: str) -> DataFrame:
     rows = read_csvs(folder, [name], ["pKey", "itemNum", "Correct"])
-    return rows.assign(**{column: _read(rows, column, float) for column in ("itemNum", "Correct")})
+    return _with_numbers(rows, ("itemNum", "Correct"))
 
 
 @lru_cache(maxsize=len(PHENOMENA))
@@ -129,7 +128,7 @@ def _shares_right(folder: Path, name: str, changed: int) -> dict[int, float]:
 def _answers(folder: Path, name: str, model: str) -> DataFrame:
     rows = read_csvs(folder, answer_files(model, [name]), _ANSWER_COLUMNS)
     numbers = ("item_id", "seed", "answer", "correct", "prob_true_answer", "randomized_true_answer")
-    return rows.assign(**{column: _read(rows, column, float) for column in numbers})
+    return _with_numbers(rows, numbers)
 
 
 def _means(rows: DataFrame, key: str, value: str) -> dict[int, float]:
@@ -140,8 +139,9 @@ def _permuted(rows: DataFrame) -> float:
     """Accuracy where each option's probability is first summed over the orders it is shown in."""
     totals: dict[float, dict[int, float]] = {}
     gold: dict[float, int] = {}
-    orders = _read(rows, "randomized_option_order", list)
-    shares = _read(rows, "distribution", dict)
+    orders, shares = (
+        rows[n].map(literal_eval) for n in ("randomized_option_order", "distribution")
+    )
     places = zip(rows["item_id"], orders, shares, rows["randomized_true_answer"], strict=True)
     for item, order, distribution, right in places:
         gold[item] = order[int(right) - 1]
@@ -151,25 +151,13 @@ def _permuted(rows: DataFrame) -> float:
     return fmean(max(own, key=own.__getitem__) == gold[item] for item, own in totals.items())
 
 
-def _read(rows: DataFrame, column: str, kind: type) -> "Series[Any]":
-    """Cells that hold numbers, or lists or mappings in Python's notation; nothing is evaluated."""
-
-    def read(text: str) -> object:
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            if kind is not float:
-                return literal_eval(text)
-            number = float({"True": "1", "False": "0"}.get(text.strip(), text))
-            return number if isfinite(number) else None
-        return None
-
-    found = pandas.Series([*map(read, rows[column])], rows.index, dtype=object)
-    for at in found.index[~found.map(lambda one: isinstance(one, kind)).astype(bool)]:
-        said = f"{rows.at[at, 'place']}: {column} says {rows.at[at, column]!r}"
-        raise DataError(f"{said}, not a {kind.__name__}; fetch the file again")
-    return found.astype(float) if kind is float else found
+def _with_numbers(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with numbers in place of the texts of some columns; True and False are 1 and 0."""
+    words = {"True": "1", "False": "0"}
+    return rows.assign(**{name: rows[name].replace(words).astype(float) for name in columns})
 
 
-CHAT_PEOPLE = "topical_chat.json"
+CHAT_PEOPLE, _LAYOUT = "topical_chat.json", "a list of replies"
 
 
 class _Reply(msgspec.Struct):
@@ -182,7 +170,7 @@ class _Reply(msgspec.Struct):
 
 def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
     """Pearson's r of all cells and the mean tau-b of the conversations (their two methods)."""
-    rated = read_json(folder / CHAT_PEOPLE, list[_Reply])
+    rated = read_json(folder / CHAT_PEOPLE, list[_Reply], _LAYOUT)
     documents = list(dict.fromkeys(one.source for one in rated))
     systems = list(dict.fromkeys(one.system_id for one in rated))
     tables: Floats = np.full((3, len(documents), len(systems)), nan)
@@ -191,10 +179,8 @@ def correlations(folder: Path, *, attribute: str, replies: str) -> Values:
         place = documents.index(one.source), systems.index(one.system_id)
         cells[one.source, one.system_id, one.system_output] = place
         tables[(0, *place)] = one.scores.get(attribute, nan)
-    for other in read_json(folder / replies, list[_Reply]):
-        if (key := (other.source, other.system_id, other.system_output)) not in cells:
-            fact = f"{folder / replies}: a reply that {CHAT_PEOPLE} does not hold"
-            raise DataError(f"{fact}; fetch both again")
+    for other in read_json(folder / replies, list[_Reply], _LAYOUT):
+        key = other.source, other.system_id, other.system_output
         scores = [first_digit(text) for text in other.all_responses]
         read = [score for score in scores if not isinstance(score, Reason)]
         tables[(1, *cells[key])] = fmean(read) if read else nan

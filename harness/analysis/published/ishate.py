@@ -1,17 +1,15 @@
 """ISHate: the agreement of annotators, and the messages by split, layer, source and property."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.analysis.published import Recomputation, Values
-from harness.errors import DataError
-from harness.lazy import DataFrame, pandas, pyarrow
+from harness.lazy import DataFrame, pandas
 from harness.stats.agreement import alpha, cohen_kappa
 
 ROUNDS = "annotation_agreement_all_its.parquet.gzip"
 TRAIN, DEV, TEST = (f"ishate_{part}.parquet.gzip" for part in ("train", "dev", "test"))
 METHODS = ("aav", "eda", "rsa", "rne", "ri", "bt", "ra", "gm", "gm_revised")
-_ORIGINAL, _CODERS = "orig", 2
+_ORIGINAL = "orig"
 _IMPLICIT, _EXPLICIT, _SUBTLE = "Implicit HS", "Explicit HS", "Subtle"
 SOURCES = ("ihc", "mconan", "wsf", "toxigen", "hateval", "youtube", "conan")
 PROPERTIES = (
@@ -30,14 +28,10 @@ _LABELS = {
 
 def rounds(folder: Path) -> Values:
     """Two annotators' agreement in each of the rounds, numbered from 1."""
-    columns = ("message_id", "iteration", "coder", "implicit_layer", "subtlety_layer", "source")
-    rows = _read(folder / ROUNDS, columns)
+    rows = pandas.read_parquet(folder / ROUNDS)
     values: dict[str, float | None] = {"sources": rows["source"].nunique()}
     for number, (_, own) in enumerate(rows.groupby("iteration"), 1):
         name, by = f"round_{number}", own.pivot(index="message_id", columns="coder")
-        if (count := own["coder"].nunique()) != _CODERS:
-            fact = f"{folder / ROUNDS}: round {number} has {count} annotators, not {_CODERS}"
-            raise DataError(f"{fact}; fetch it again")
         implicit, subtle = (
             by[layer].eq(label).astype(float).where(by[layer].notna()).to_numpy()
             for layer, label in (("implicit_layer", _IMPLICIT), ("subtlety_layer", _SUBTLE))
@@ -105,8 +99,7 @@ def _by_layer(rows: DataFrame) -> Values:
 
 def _splits(folder: Path, *files: str) -> DataFrame:
     """The messages of some splits; without methods of augmentation they are originals."""
-    names = ("text", "source", "hateful_layer", "implicit_layer", "subtlety_layer")
-    read = [_read(folder / name, (*names, "implicit_props_layer")) for name in files]
+    read = [pandas.read_parquet(folder / name) for name in files]
     return pandas.concat(
         [one if "aug_method" in one else one.assign(aug_method=_ORIGINAL) for one in read]
     )
@@ -119,16 +112,6 @@ def _originals(rows: DataFrame) -> DataFrame:
 def _texts(rows: DataFrame) -> "pandas.Series[str]":
     lower = rows["text"].astype(str).str.lower()
     return lower.str.replace(r"[^a-z0-9]+", " ", regex=True).str.strip()
-
-
-def _read(path: Path, required: Sequence[str]) -> DataFrame:
-    try:
-        rows = pandas.read_parquet(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: not a Parquet file ({error}); fetch it again") from error
-    if missing := [name for name in required if name not in rows]:
-        raise DataError(f"{path}: no column {', '.join(missing)}; fetch the file again")
-    return rows
 
 
 def _ishate(*names: str) -> Recomputation:

@@ -155,31 +155,27 @@ def _put(title: str, rows: DataFrame) -> None:
         say(f"drift beyond chance in {len(alarms)} of {tests}: {said}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CardChoice:
-    """The run of a card, the columns of its rates, and where it goes."""
-
-    run: options.RunName
+def card(
+    run: options.RunName,
+    *,
     by: str | None = option(
         "Columns to split rates by, comma-separated. Default: all texts together."
-    )
-    out: Path = output("Markdown file to write.", ".md")
-
-
-def card(
-    choice: CardChoice, point: PointChoice, where: Annotated[Where, Only("data table results home")]
+    ),
+    out: Path = output("Markdown file to write.", ".md"),
+    point: PointChoice,
+    where: Annotated[Where, Only("data table results home")],
 ) -> None:
     """Write the card of a moderation model: what it was run on, its rates, limits.
 
     Rates have intervals over originals; gaps between groups are corrected together by Holm's
     method. The card holds none of the texts.
     """
-    folder = find_run(where.results, choice.run)
+    folder = find_run(where.results, run)
     file = folder.read()
-    query = point.query(where.results, options.names(choice.by, "--by"))
+    query = point.query(where.results, options.names(by, "--by"))
     table = read_rate_texts(where.workspace(), folder, query, where.table)
     made = card_markdown(folder, query, table[0], rates(*table), gaps([table]))
-    write_named(choice.out, made.encode("utf-8", "replace"))
-    say(f"wrote the card of {file.model.name} to {choice.out}")
+    write_named(out, made.encode("utf-8", "replace"))
+    say(f"wrote the card of {file.model.name} to {out}")
     if is_trial(file):
         warn("the run is of the sample set: its card shows the form, and measures nothing")

@@ -131,20 +131,16 @@ def _put(choice: SplitChoice, found: DataFrame, names: Sequence[str]) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanChoice:
-    """Which texts are cleaned, by which steps, and where they go."""
-
-    file: str = argument("FILE", "Table, or - for stdin.")
-    column: str | None = option("Column of the texts. Default: text.")
+def clean(
+    file: str = argument("FILE", "Table, or - for stdin."),
+    column: str | None = option("Column of the texts. Default: text."),
     steps: str | None = option(
         "Steps, comma-separated. Default: those of the cleaned texts of ISHate."
-    )
-    name: str = option("Name of the new column.", "cleaned", flags="--as")
-    out: Path = output(options.TABLE_FILE, *tables.TABLE_ENDINGS)
-
-
-def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
+    ),
+    name: str = option("Name of the new column.", "cleaned", flags="--as"),
+    out: Path = output(options.TABLE_FILE, *tables.TABLE_ENDINGS),
+    is_json: AsJson = False,
+) -> int:
     """Clean the texts of a table by named steps, and write its rows with the cleaned texts.
 
     A second new column says why a text is missing: it was absent, no text, empty, or emptied by
@@ -155,21 +151,20 @@ def clean(choice: CleanChoice, is_json: AsJson = False) -> int:
       harness data clean posts.csv -o cleaned.csv
       harness data clean posts.csv --steps urls,emojis,spaces -o cleaned.csv
     """
-    out, target = choice.out, tables.output_format(choice.out)
-    steps = chosen_steps(options.names(choice.steps, "--steps"))
-    table, where = tables.read_input(choice.file, None, has_column=choice.column is not None)
-    cells = map(text_of, tables.column_of(table, choice.column, where=where))
-    found = [(None, str(c), ()) if isinstance(c, Flag) else clean_text(c, steps) for c in cells]
+    target, chosen = tables.output_format(out), chosen_steps(options.names(steps, "--steps"))
+    table, where = tables.read_input(file, None, has_column=column is not None)
+    cells = map(text_of, tables.column_of(table, column, where=where))
+    found = [(None, str(c), ()) if isinstance(c, Flag) else clean_text(c, chosen) for c in cells]
     texts, notes, _ = zip(*found, strict=True)
-    added = pandas.DataFrame({choice.name: texts, f"{choice.name}_note": notes}, dtype=object)
+    added = pandas.DataFrame({name: texts, f"{name}_note": notes}, dtype=object)
     tables.write_named(out, tables.extended(table, added, target))
     missing = Counter(note for note in notes if note)
-    changed = Counter(name for _, _, own in found for name in own)
-    of = {name: changed[name] for name in steps}
+    changed = Counter(step for _, _, own in found for step in own)
+    of = {step: changed[step] for step in chosen}
     show_json({"rows": len(found), "changed": of, "missing": missing, "out": str(out)}, is_json)
     show_rows(f"{len(found)} texts", ("step", "texts changed"), [*of.items()])
-    say(f"wrote {len(found)} rows to {out}, with columns {choice.name}, {choice.name}_note")
+    say(f"wrote {len(found)} rows to {out}, with columns {name}, {name}_note")
     if missing:
         said = ", ".join(f"{count} {why}" for why, count in missing.most_common())
-        warn(f"without a cleaned text: {said}; their cells are blank; see {choice.name}_note")
+        warn(f"without a cleaned text: {said}; their cells are blank; see {name}_note")
     return ExitCode.of(missing)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Ending = Literal[".pdf", ".svg", ".png"]
 ENDINGS: Final[tuple[Ending, ...]] = (".pdf", ".svg", ".png")
 WIDTH, LEAST_WIDTH = 16.0, 6.0
-FEWEST, MOST_SERIES, MOST_PANELS = 10, 6, 36
+FEWEST, MOST_SERIES = 10, 6
 NUMBERS: Final = ("x", "to", "y", "low", "high", "z", "n")
 COLUMNS: Final = (
     *("panel", "series", "name", "x", "x_name", "to", "y", "y_name"),
@@ -161,14 +161,11 @@ def _saved(drawn: "Drawn", ending: str) -> bytes:
 
 
 def draw(figure: Figure, *, width_cm: float = WIDTH) -> "Drawn":
-    """The figure by matplotlib, which a notebook shows; SpecError for more than can be read."""
+    """The figure by matplotlib, which a notebook shows."""
     require("matplotlib", extra="plots", what="figures need")
     if not width_cm >= LEAST_WIDTH:
         raise SpecError(f"a width of {width_cm:g} cm: give {LEAST_WIDTH:g} or more")
     figure = drawable(figure)
-    if len(figure.panels) > MOST_PANELS:
-        fact = f"{len(figure.panels)} panels are more than can be read (at most {MOST_PANELS})"
-        raise SpecError(f"{fact}; choose some runs, tasks, variants or judges")
     with marks.styled():
         made = _drawn(figure, width_cm)
     # A notebook shows what has this method; a figure that pyplot has not made has none.
