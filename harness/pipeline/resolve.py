@@ -110,6 +110,8 @@ def _retry(workspace: Workspace) -> Retry:
 def _parts(workspace: Workspace, options: RunOptions) -> _Parts:
     task, spec = workspace.registry.load("tasks", options.task), None
     task = with_options(task, name=options.task, table=options.table, scorer=options.scorer)
+    if options.decoding is not None:
+        task = structs.replace(task, decodings=(options.decoding,))
     variants = planning.chosen_variants(task, options.variants, name=options.task)
     if isinstance(options.model, str):
         spec = workspace.registry.load("configs/models", options.model, options.backend)

@@ -35,7 +35,7 @@ from harness.specs.models import (
     OpenAISpec,
     SklearnSpec,
 )
-from harness.specs.tasks import TaskSpec
+from harness.specs.tasks import DecodingSpec, TaskSpec
 from harness.storage.ledger import Ledger
 from harness.storage.runs import JudgeEntry, ModelEntry
 from harness.storage.signature import JudgeRecipe
@@ -68,6 +68,7 @@ class RunOptions:
     answers: AnswerMode | None = None
     table: str | None = None
     scorer: str | None = None
+    decoding: DecodingSpec | None = None
 
     @property
     def labels(self) -> list[JudgeLabel]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from harness.specs.schema import Spec
+from harness.specs.tasks import DecodingSpec
 
 Names = tuple[str, ...]
 Limit = Annotated[int, Meta(ge=1)]
@@ -17,8 +18,8 @@ class PlannedTask(Spec, frozen=True, kw_only=True):
 
     `judges` and `variants` are by default the task's own; a judge may name the model it asks, as in
     contextual/gpt-4o. `answers` says how models answer choices, `map` is the column map of a table,
-    `scorer` the scorer of implicitness. `models`, `controls`, `limit` and `seeds` replace the
-    plan's; `limit: null` takes all samples.
+    `scorer` the scorer of implicitness, `decoding` how answers are drawn. `models`, `controls`,
+    `limit` and `seeds` replace the plan's; `limit: null` takes all samples.
     """
 
     task: str
@@ -27,6 +28,7 @@ class PlannedTask(Spec, frozen=True, kw_only=True):
     answers: Literal["logprob", "top_logprobs", "written"] | None = None
     column_map: str | None = field(name="map", default=None)
     scorer: str | None = None
+    decoding: DecodingSpec | None = None
     models: Names | UnsetType = UNSET
     controls: Names | UnsetType = UNSET
     limit: Limit | UnsetType | None = UNSET

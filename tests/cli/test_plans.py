@@ -16,6 +16,8 @@ from harness.models.client.cached import Budget
 from harness.models.scripted import ScriptedModel
 from harness.pipeline.studies import plans
 from harness.specs.plans import PlannedTask, PlanSpec
+from harness.specs.tasks import DecodingSpec
+from harness.storage.runs import RunFolder
 from harness.workspace import Workspace
 
 CONTROLS = """
@@ -76,6 +78,17 @@ def test_a_plan_runs_every_model_on_every_task_ranks_all_and_repeated_asks_nothi
     out = capsys.readouterr().out
     assert re.search(r"\nin all: nothing to ask: all \d+ calls are stored\n", out)
     assert "US dollars" not in out
+
+
+def test_a_task_of_a_plan_may_draw_answers_in_its_own_way(toy: Toy, capsys: Lines) -> None:
+    own = "{task: toy, variants: [base], decoding: {temperature: 1, max_tokens: 9}}"
+    text = f"about: x\ncontrols: [oracle]\ntasks: [{own}, {{task: toy, variants: [base]}}]\n"
+    assert plan(toy, text=text) == 0
+
+    assert "toy, oracle (T1, 9 tokens): done" in capsys.readouterr().err
+    drawn = [RunFolder(path).read().task.decodings for path in toy.runs()]
+    assert (DecodingSpec(temperature=1, max_tokens=9),) in drawn
+    assert len(drawn) == len({*drawn}) == 2
 
 
 def test_a_dry_run_has_a_line_a_cell_and_one_sum_and_asks_nothing(

@@ -213,11 +213,11 @@ def test_the_text_may_be_alone() -> None:
 
 
 def test_the_broader_question_is_a_variant_of_its_own() -> None:
-    _, (system, user) = messages(hate_plan(), "toxic")
+    [(system, user)] = messages(hate_plan(), "toxic")
 
     assert [word for word in ("toxic", "harm", "out of place") if word not in system.content] == []
     assert system.content.endswith("Answer with a single word: yes or no.")
-    assert user == messages(hate_plan(), "base")[-1][-1]
+    assert user == Message("user", TEXT)
 
 
 @pytest.mark.parametrize("variant", ["base", "bare", "toxic"])
