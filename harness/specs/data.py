@@ -46,19 +46,6 @@ class Repair(Spec, frozen=True, kw_only=True):
     swap: dict[str, tuple[str, ...]] = field(default_factory=dict)
     take: dict[str, PositiveInt] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if not self.columns:
-            raise ValueError(f"the repair of {self.row} changes nothing; give set, swap or take")
-        if twice := [name for name in self.columns if self.columns.count(name) > 1]:
-            raise ValueError(f"column {twice[0]!r} is mended in two ways; choose one")
-        if any(not texts or len(texts) % 2 or "" in texts[::2] for texts in self.swap.values()):
-            raise ValueError("`swap` is a fragment as released, then as it should be, and so on")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Every column the repair changes."""
-        return (*self.set, *self.swap, *self.take)
-
 
 class OverlaySpec(Spec, frozen=True, kw_only=True):
     """Named corrections of one released file."""
@@ -338,10 +325,6 @@ class CellSpec(Way, frozen=True, kw_only=True):
             raise ValueError(
                 f"cell {self.cell!r}: give `recompute` and `value`, a `rule`, or a `reason`"
             )
-        if has_rule != bool(self.of):
-            raise ValueError(f"cell {self.cell!r}: `rule` and `of` go together")
-        if (self.known_difference is None) != (self.found is None):
-            raise ValueError(f"cell {self.cell!r}: `known_difference` and `found` go together")
 
 
 class PrintedTable(Spec, frozen=True, kw_only=True):
@@ -357,11 +340,6 @@ class PrintedTable(Spec, frozen=True, kw_only=True):
     rows: tuple[str, ...]
     columns: dict[str, tuple[Printed, ...]]
     ways: dict[str, Way]
-
-    def __post_init__(self) -> None:
-        counts = {name: len(values) for name, values in self.columns.items()}
-        if odd := {name: count for name, count in counts.items() if count != len(self.rows)}:
-            raise ValueError(f"{len(self.rows)} rows, and other numbers of values: {odd}")
 
     def cells(self, names: dict[str, str]) -> tuple[CellSpec, ...]:
         """Every cell, column by column; `names` are words of `here` for printed ones."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.core import Sample
 from harness.data.readers.released import refuse_repeats
-from harness.errors import DataError, check_names, did_you_mean
+from harness.errors import DataError, did_you_mean
 from harness.parts import digest
 from harness.specs.data import OverlaySpec, Repair
 from harness.storage.tables import TableRow, read_rows
@@ -86,45 +86,26 @@ def _text(row: TableRow, column: str) -> str:
 def _repaired(rows: Sequence[TableRow], repairs: Sequence[Repair]) -> list[TableRow]:
     result = list(rows)
     for repair in repairs:
-        try:
-            at = _place(rows, repair)
-            result[at] = _with_repair(result[at], repair, released=rows[at])
-        except ValueError as error:
-            paths = ", ".join(sorted({str(row.path) for row in rows}))
-            row = ", ".join(f"{column} {value!r}" for column, value in repair.row.items())
-            fact = f"the overlay's repair of row {row or 'without a name'} ({repair.defect})"
-            raise DataError(f"{paths}: {fact} {error}; correct the overlay") from None
+        at = _place(rows, repair)
+        result[at] = _with_repair(result[at], repair)
     return result
 
 
 def _place(rows: Sequence[TableRow], repair: Repair) -> int:
-    """Which row a repair is of; ValueError for other than one."""
-    for names, known in ((repair.row, COLUMNS), (repair.columns, TEXTS)):
-        check_names("names unknown column", names, known, error=ValueError)
+    """Which row a repair is of; DataError for other than one."""
     wanted = repair.row.items()
     places = [at for at, row in enumerate(rows) if all(_text(row, c) == v for c, v in wanted)]
     if len(places) != 1:
-        raise ValueError(f"matches {len(places)} rows; name exactly one")
+        fact = f"{len(places)} rows are that of the overlay's repair ({repair.defect}), not one"
+        raise DataError(f"{rows[0].path}: {fact}; correct the overlay")
     return places[0]
 
 
-def _with_repair(row: TableRow, repair: Repair, *, released: TableRow) -> TableRow:
-    cells, unnamed = {**row.cells, **repair.set}, released.overflow
+def _with_repair(row: TableRow, repair: Repair) -> TableRow:
+    cells = {**row.cells, **repair.set}
     for column, number in repair.take.items():
-        if number > len(unnamed):
-            fact = f"{released.place}, which has {len(unnamed)}"
-            raise ValueError(f"takes unnamed cell {number} of {fact}")
-        cells[column] = unnamed[number - 1]
-    swaps = [
-        (column, *pair)
-        for column, t in repair.swap.items()
-        for pair in zip(t[::2], t[1::2], strict=True)
-    ]
-    for column, old, new in swaps:
-        both = (released.cells[column], cells[column])
-        counts = [sum(cell.startswith(old, at) for at in range(len(cell))) for cell in both]
-        if wrong := [count for count in counts if count != 1]:
-            fact = f"which occurs {wrong[0]} times in column {column!r}"
-            raise ValueError(f"swaps {old!r}, {fact} and not once")
-        cells[column] = cells[column].replace(old, new)
+        cells[column] = row.overflow[number - 1]
+    for column, texts in repair.swap.items():
+        for old, new in zip(texts[::2], texts[1::2], strict=True):
+            cells[column] = cells[column].replace(old, new)
     return replace(row, cells=cells)

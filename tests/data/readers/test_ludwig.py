@@ -96,19 +96,11 @@ def test_a_type_that_is_found_nowhere_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "fact"),
     [
-        ({TEST: [TEA, RAIN, (" Any tea?", *TEA[1:])]}, ":6: same question and reply as"),
         ({TEST: [("", *TEA[1:])]}, ":2: nothing in Context utterance"),
         ({TEST: [(TEA[0], " ", TEA[2])]}, ":2: nothing in Response utterance"),
-        ({TEST: [RAIN], PEOPLE[0]: [ANSWERED, ANSWERED]}, "same question and reply as"),
-        ({TEST: [TEA], PEOPLE[0]: [ANSWERED]}, "/ Take a coat.', which is in none of the splits"),
-        ({TEST: [(*RAIN[:2], "No.")], PEOPLE[0]: [ANSWERED]}, "Ground truth says 'Yes', "),
         (
             {TEST: [RAIN], PEOPLE[0]: [(*ANSWERED[:4], "Not", *ANSWERED[5:])]},
             "Annotator 2 says 'Not', not Yes or No",
-        ),
-        (
-            {TEST: [TEA], TYPES: [(*TEA, "Idiom", "No"), (*TEA, "Generalised", "No")]},
-            ":3: type 'generalised', and 'idiom' in a row above",
         ),
         ({TEST: [TEA], TYPES: [(*TEA, " ", "No")]}, "nothing in Type"),
     ],
@@ -118,12 +110,6 @@ def test_rows_at_odds_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=re.escape(fact)):
         read(release(tmp_path, rows), None)
-
-
-def test_another_file_is_refused_and_the_nearest_named(tmp_path: Path) -> None:
-    error = r"not a file of this source; did you mean type_labels\.csv"
-    with pytest.raises(DataError, match=error):
-        read([tmp_path / "types_label.csv"], None)
 
 
 @pytest.fixture(scope="module")
