@@ -9,9 +9,9 @@ from harness.analysis.pairings import Kind, Pairing
 from harness.lazy import DataFrame
 from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
+from harness.stats.scales import POWER, SIGNIFICANT
 from harness.storage.frames import Row, records
 
-LEVEL, POWER = 0.05, 0.8
 _SIDES = ("model_a", "model_b")
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
@@ -56,7 +56,7 @@ def missing_findings(rows: DataFrame) -> list[str]:
         f"{row.missing_a} and {row.missing_b} of {row.items}"
         for row in worst.itertuples()
     ]
-    if count := int((some["p_missing"] <= LEVEL / max(1, len(some))).sum()):
+    if count := int((some["p_missing"] <= SIGNIFICANT / max(1, len(some))).sum()):
         why = "what a model does not answer may be what it would get wrong"
         where = f"in {count} of these " * (len(some) > 1)
         said.append(f"{where}one side misses more than the other (p_missing): {why}")
@@ -92,7 +92,7 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
     both, unit = " and ".join(names), " points" * (row.both is not None)
     on, tests = items_words(row), "" if p is None else p_words(p)
     corrected = row.p_holm if (row.tests or 0) > 1 else None
-    is_found = p is not None and max(p, corrected or 0.0) <= LEVEL
+    is_found = p is not None and max(p, corrected or 0.0) <= SIGNIFICANT
     if corrected is not None:
         tests += f"; {p_words(corrected)} corrected for {row.tests} differences"
     if value is None:
@@ -120,7 +120,7 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
     if unit and least > 1:  # there is none beyond 100 points
         seen = "these are too few to see even one of 100 points"
     low_text, high_text = _shown(row, (low, high))
-    more = f"{seen} ({POWER:.0%} power)" if p is None or p > LEVEL else tests
+    more = f"{seen} ({POWER:.0%} power)" if p is None or p > SIGNIFICANT else tests
     above = "above chance " * is_above
     return (
         f"{both} are not significantly different: the difference {above}lies between {low_text} "
@@ -217,11 +217,11 @@ def pairs_finding(rows: Iterable[Row]) -> list[str]:
     """Which judges' correlations differ significantly, and how many pairs do not."""
     tested = [row for row in rows if row.statistic == "difference_pearson" and row.p is not None]
     found = []
-    for row in (one for one in tested if one.p_holm <= LEVEL):
+    for row in (one for one in tested if one.p_holm <= SIGNIFICANT):
         better, worse = row.judge.split(" vs ")[:: 1 if row.value > 0 else -1]
         size = f"{abs(row.value):.2f} ({p_words(row.p_holm)})"
         found.append(f"{better} agrees better than {worse}: r by {size}")
-    if left := [row for row in tested if row.p_holm > LEVEL]:
+    if left := [row for row in tested if row.p_holm > SIGNIFICANT]:
         names = left[0].judge.replace(" vs ", " and ")
         pair = f"{names} are" if len(tested) == 1 else f"{len(left)} of {len(tested)} pairs are"
         p = f" ({p_words(left[0].p_holm)})" if len(left) == 1 else ""

@@ -15,10 +15,11 @@ from harness.lazy import DataFrame, Index, pandas
 from harness.pipeline.verdict_frame import ALL, averages
 from harness.stats.clustered import clusters_needed, detectable_difference
 from harness.stats.estimate import Estimate, mean
+from harness.stats.scales import POWER, SIGNIFICANT
 from harness.storage.frames import Row, load
 from harness.storage.runs import RunFolder
 
-LEVEL, POWER = 0.95, 0.8
+LEVEL = 1 - SIGNIFICANT
 SAME = "every answer is the same, word for word"
 """The reason of a pass that no interval decides."""
 

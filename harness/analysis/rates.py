@@ -19,6 +19,7 @@ from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.stats.operating import tpr_gap_at
+from harness.stats.scales import SIGNIFICANT
 from harness.stats.shift import mean_shift, shift_test
 from harness.storage.frames import plain_rows
 from harness.storage.signature import Signature, short_labels
@@ -228,7 +229,7 @@ def missing_notes(tables: Sequence[RateTexts]) -> list[str]:
         model, variant = own["model"].iloc[0], own["variant"].iloc[0]
         counts = f"{lost[0]} texts to detect and {lost[1]} others are missing"
         words = ", unlike shares ({}): rates of those answered may mislead"
-        why = words.format(p_words(p)) if p is not None and p <= ALARM else ""
+        why = words.format(p_words(p)) if p is not None and p <= SIGNIFICANT else ""
         notes.append(f"{model}, {variant}: {counts}{why}")
     return notes
 
@@ -295,9 +296,6 @@ def rates_name(rows: DataFrame) -> str:
 
 
 FLAGGED: Final = "flagged"
-ALARM: Final = 0.05
-
-
 DRIFT_COLUMNS: Final = (
     *("what", "column", "group", "old", "new", "change", "low", "high", "distance", "p"),
     *("n_old", "n_new", "p_holm", "tests", "note", "is_alarm"),
@@ -331,7 +329,7 @@ def drift(
             rows += _moved_rates(column, name, before, after, least)
     found = pandas.DataFrame(rows, columns=[n for n in DRIFT_COLUMNS if n not in _CORRECTED])
     found = corrected(found.astype(dict.fromkeys(_DRIFT_NUMBERS, "float64")))
-    return found.assign(is_alarm=found["p_holm"] < ALARM)[list(DRIFT_COLUMNS)]
+    return found.assign(is_alarm=found["p_holm"] <= SIGNIFICANT)[list(DRIFT_COLUMNS)]
 
 
 _CORRECTED = ("p_holm", "tests", "is_alarm")

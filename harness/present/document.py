@@ -26,6 +26,7 @@ from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle
 from harness.specs.models import CLASSIFIERS
 from harness.stats.estimate import NoValue
+from harness.stats.scales import SIGNIFICANT
 from harness.storage.cells import csv_text
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import Row, load
@@ -204,7 +205,6 @@ def latex(text: str) -> str:
     return clean.translate(_LATEX)
 
 
-LEVEL = 0.05
 _HEADS = {HITS: "found (TPR)", FALSE_ALARMS: "flagged falsely (FPR)", "precision": "precision"}
 
 
@@ -216,7 +216,7 @@ def card_markdown(
     `texts` are its flagged texts, `rates` and `gaps` the rates of these by group.
     """
     tested = gaps[gaps["p_holm"].notna()]
-    sure = tested[tested["p_holm"] < LEVEL].sort_values("p_holm", kind="stable")
+    sure = tested[tested["p_holm"] <= SIGNIFICANT].sort_values("p_holm", kind="stable")
     facts = _facts(folder, query, texts, rates)
     found = {"file": folder.read(), "facts": facts, "rates": _rates(rates)}
     found |= {"sure": [*sure.itertuples()], "tested": len(tested)}

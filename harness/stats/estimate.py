@@ -284,7 +284,7 @@ def flips(
     step = max(1, _SIGNS // max(1, count))
     sizes = (min(step, drawn - start) for start in range(0, drawn, step))
     blocks = (numbers.integers(0, 2, (size, count), np.int8) for size in sizes)
-    return 1, drawn + 1, (np.asarray(block * 2.0 - 1) for block in blocks)
+    return 1, drawn + 1, ((2 * block - 1).astype(np.float64) for block in blocks)
 
 
 def drawn_interval(estimate: Estimate, values: Floats, resamples: Resamples) -> Estimate:

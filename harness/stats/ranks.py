@@ -14,12 +14,11 @@ import numpy as np
 from harness.stats.clustered import paired_gap
 from harness.stats.comparison import holm_of
 from harness.stats.estimate import Clusters, Floats, Indices, Limits, flips, ratio
-from harness.stats.scales import ROUNDING
+from harness.stats.scales import ROUNDING, SIGNIFICANT
 
 Pooled = Callable[[Floats], Floats]
 """Sums over items, one row a model, to the score of each row; NaN where it has none."""
 _DRAWS_PER_PAIR = 40  # so that the smallest p, of draws, times the number of pairs is small
-_LEVEL = 0.05
 _FIRST = 1000  # draws after which most pairs that do not differ are known not to
 
 
@@ -95,7 +94,8 @@ def rank_models(sums: Floats, pooled: Pooled, *, seed: str, draws: int = 10_000)
     share of swaps with as large a difference, of all or of `draws` or 40 a pair. ValueError where a
     model has no score.
     """
-    values = pooled(sums.sum(axis=1))
+    swaps = _Swaps(sums, pooled)
+    values = swaps.scores
     if np.isnan(values).any():
         raise ValueError(f"each model needs a score, not {values.tolist()}")
     pairs = np.column_stack(np.triu_indices(len(sums), 1))
@@ -105,12 +105,12 @@ def rank_models(sums: Floats, pooled: Pooled, *, seed: str, draws: int = 10_000)
     p = holm_of(reached / ways)
     for signs in (part for block in blocks for part in np.split(block, [_FIRST])):
         # Further draws only add to p: what is too large already stays so.
-        if not (is_open := p <= _LEVEL).any():
+        if not (is_open := p <= SIGNIFICANT).any():
             break
-        reached[is_open] += _reached(signs, sums, pooled, pairs[is_open])
+        reached[is_open] += swaps.reached(signs, pairs[is_open])
         p = holm_of(reached / ways)
     better = np.zeros((len(sums), len(sums)), dtype=bool)
-    for one, other in pairs[p <= _LEVEL].tolist():
+    for one, other in pairs[p <= SIGNIFICANT].tolist():
         better[(one, other) if values[one] > values[other] else (other, one)] = True
     ranks = tuple(1 + int((values > own + ROUNDING).sum()) for own in values)
     every = dict(zip(map(tuple, pairs.tolist()), p.tolist(), strict=True))
@@ -120,35 +120,42 @@ def rank_models(sums: Floats, pooled: Pooled, *, seed: str, draws: int = 10_000)
     )
 
 
-def _reached(signs: Floats, sums: Floats, pooled: Pooled, pairs: Indices) -> Floats:
-    """For each of some pairs of models, how many of some swaps differ by as much as the data."""
-    models, clusters, features = sums.shape
-    totals = sums.sum(axis=1)
-    least = np.abs(np.subtract(*pooled(totals)[pairs.T])) - ROUNDING
-    # Of equal divisors the gap is that of two numbers, and no gap exceeds that of the extremes.
-    is_linear = pooled is not macro_f1_of and bool((sums[:, :, 1::2] == sums[:1, :, 1::2]).all())
-    flipped = sums[:, :, ::2] if is_linear else sums
-    columns = flipped.transpose(1, 0, 2).reshape(clusters, -1)
-    drawn = (signs @ columns).reshape(len(signs), *flipped.shape[::2])
-    if is_linear:
-        divisors = np.broadcast_to(totals[:, 1::2], drawn.shape)
-        scores = pooled(np.stack([drawn, divisors], axis=3).reshape(len(signs), models, features))
-        most, fewest = scores.max(axis=1, keepdims=True), scores.min(axis=1, keepdims=True)
-        furthest = np.maximum(most - scores, scores - fewest)
-    found = np.zeros(len(pairs))
-    for a in np.unique(pairs[:, 0]):
-        at = np.flatnonzero(pairs[:, 0] == a)
-        others = pairs[at, 1]
-        if is_linear:
-            near = scores[furthest[:, a] >= least[at].min()]
-            gaps = np.abs(near[:, [a]] - near[:, others])
-        else:
-            half = (drawn[:, [a]] - drawn[:, others]) / 2
-            middle = (totals[a] + totals[others]) / 2
-            gaps = np.abs(pooled(middle + half) - pooled(middle - half))
-        # A swap after which one has no score counts for no difference.
-        found[at] = (~(gaps < least[at])).sum(axis=0)
-    return found
+class _Swaps:
+    """Models whose clusters are swapped: what of their sums no swap changes is worked out once."""
+
+    def __init__(self, sums: Floats, pooled: Pooled) -> None:
+        self.pooled, self.totals = pooled, sums.sum(axis=1)
+        self.scores = pooled(self.totals)
+        # Of equal divisors the gap is that of two numbers, and no gap exceeds that of the extremes.
+        is_fair = pooled is not macro_f1_of and bool((sums[:, :, 1::2] == sums[:1, :, 1::2]).all())
+        self.is_linear, flipped = is_fair, sums[:, :, ::2] if is_fair else sums
+        self.shape = flipped.shape[::2]
+        self.columns = np.ascontiguousarray(flipped.transpose(1, 0, 2)).reshape(sums.shape[1], -1)
+
+    def reached(self, signs: Floats, pairs: Indices) -> Floats:
+        """For each of some pairs of models, how many swaps differ by as much as the data."""
+        totals, least = self.totals, np.abs(np.subtract(*self.scores[pairs.T])) - ROUNDING
+        drawn = (signs @ self.columns).reshape(len(signs), *self.shape)
+        if self.is_linear:
+            divisors = np.broadcast_to(totals[:, 1::2], drawn.shape)
+            both = np.stack([drawn, divisors], axis=3).reshape(len(signs), *totals.shape)
+            scores = self.pooled(both)
+            most, fewest = scores.max(axis=1, keepdims=True), scores.min(axis=1, keepdims=True)
+            furthest = np.maximum(most - scores, scores - fewest)
+        found = np.zeros(len(pairs))
+        for a in np.unique(pairs[:, 0]):
+            at = np.flatnonzero(pairs[:, 0] == a)
+            others = pairs[at, 1]
+            if self.is_linear:
+                near = scores[furthest[:, a] >= least[at].min()]
+                gaps = np.abs(near[:, [a]] - near[:, others])
+            else:
+                half = (drawn[:, [a]] - drawn[:, others]) / 2
+                middle = (totals[a] + totals[others]) / 2
+                gaps = np.abs(self.pooled(middle + half) - self.pooled(middle - half))
+            # A swap after which one has no score counts for no difference.
+            found[at] = (~(gaps < least[at])).sum(axis=0)
+        return found
 
 
 def mean_of(sums: Floats) -> Floats:

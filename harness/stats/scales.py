@@ -12,6 +12,8 @@ Range = Literal["any", "correlation", "share"]
 """Where a statistic lies: anywhere, in -1..1, or in 0..1."""
 ROUNDING = 1e-12
 """Statistics nearer than this to one another, or to an end of their range, are equal."""
+SIGNIFICANT, POWER = 0.05, 0.8
+"""The largest p that is called significant, and the power of what would have been seen."""
 _EXACT = 2.0**52  # whole numbers up to here add up without rounding
 
 

@@ -34,6 +34,7 @@ from harness.stats.ranks import (
     rank_models,
     shared_items,
 )
+from harness.stats.scales import SIGNIFICANT
 from harness.storage.frames import load
 from harness.storage.runs import RunFile, RunFolder
 
@@ -155,7 +156,7 @@ def _parts(folders: Sequence[RunFolder], task: TaskSpec, *, is_wrong: bool) -> D
 _log = logging.getLogger(__name__)
 CONTROL: Final = "scripted"
 """The kind of the models that are built with the answers, or with none."""
-_SEED, _LEVEL = "0", 0.05
+_SEED = "0"
 _RANKS = ["rank", "rank_best", "rank_worst", "rank_items"]
 RATES: Final = "tpr_less_fpr"
 POOLED: Final[Mapping[str, Pooled]] = {"mean": mean_of, MACRO: macro_f1_of, RATES: informedness}
@@ -326,7 +327,7 @@ def ranked(heads: DataFrame, verdicts: DataFrame) -> DataFrame:
 def _missing_words(held: Sequence[Held], names: Sequence[str]) -> str | None:
     """The two models whose shares of missing verdicts differ most, if they do beyond chance."""
     (one, other), (most, least), p = most_unlike(held)
-    if p is None or p > _LEVEL:
+    if p is None or p > SIGNIFICANT:
         return None
     return (
         f"{names[one]} has no verdict on {most:.0%} of the items, {names[other]} on {least:.0%}: "
