@@ -20,29 +20,15 @@ from msgspec import structs
 from harness.core import Sample
 from harness.data.readers.labelled_table import IMPLICITNESS
 from harness.errors import DataError, SpecError, check_names
+from harness.implicitness import scorer as scorers
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_encoder, published_scorer
-from harness.implicitness.scorer import (
-    LIMITS,
-    Flag,
-    Scored,
-    Scorer,
-    is_known,
-    load_head,
-    overlap_message,
-    text_of,
-)
+from harness.implicitness.scorer import Flag, Scored, Scorer
 from harness.models.encoders.encoders import Encoder
 from harness.models.spread import HERE, Executor
 from harness.models.vectors import Progress, reported_chunks
 from harness.parts import digest
-from harness.specs.implicitness import (
-    HeadSpec,
-    LocalEncoderSpec,
-    PublishedSpec,
-    PythonScorerSpec,
-    ScorerSpec,
-)
+from harness.specs import implicitness as scorer_specs
 from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
@@ -63,7 +49,7 @@ _LIMITS: Final = {
     Flag.CUT: "exceed what the encoder reads (flag implicitness_cut)",
     Flag.THIN: "have one word, or letters that the encoder does not know (flag implicitness_thin)",
 }
-Encoders = Callable[[LocalEncoderSpec], Encoder]
+Encoders = Callable[[scorer_specs.LocalEncoderSpec], Encoder]
 
 
 def open_scorer(
@@ -77,7 +63,7 @@ def open_scorer(
     """
     path = Path(name).expanduser()
     if path.suffix in (".json", ".safetensors"):
-        head = load_head(path)
+        head = scorers.load_head(path)
         return Scorer(head.name, head, encoders(head.encoder))
     is_yaml = path.suffix in (".yaml", ".yml")
     if not is_yaml and (len(path.parts) > 1 or name.startswith(".")):
@@ -88,20 +74,22 @@ def open_scorer(
                 "configs/scorers/"
             )
         name, path = path.resolve().name, path.resolve()
-        known: ScorerSpec = PublishedSpec(about="published weights", model=str(path))
+        known: scorer_specs.ScorerSpec = scorer_specs.PublishedSpec(
+            about="published weights", model=str(path)
+        )
     else:
         name, path = (path.stem, path) if is_yaml else (name, file(name))
-        known = load_spec(read_yaml(path), ScorerSpec, where=str(path))
+        known = load_spec(read_yaml(path), scorer_specs.ScorerSpec, where=str(path))
     match known:
-        case HeadSpec(head=given, encoder=encoder):
-            head = load_head(_head_file(given, path))
+        case scorer_specs.HeadSpec(head=given, encoder=encoder):
+            head = scorers.load_head(_head_file(given, path))
             return Scorer(name, head, encoders(encoder or head.encoder))
-        case PublishedSpec(trained_on=table):
+        case scorer_specs.PublishedSpec(trained_on=table):
             seen = trained_on(path.parent / Path(table).expanduser()) if table else frozenset()
             scorer = published_scorer(name, known, seen=seen)
             executor.place(scorer.encoder, partial(published_encoder, name, known))
             return scorer
-        case PythonScorerSpec():
+        case scorer_specs.PythonScorerSpec():
             raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
 
 
@@ -241,7 +229,7 @@ def add_implicitness(
     scored = []
     for sample, text, one in zip(samples, texts, opened.score(texts), strict=True):
         flags = [f"implicitness_{one.flag}"] * bool(one.flag)
-        flags += [TRAINED_ON] * is_known(text, opened.seen)
+        flags += [TRAINED_ON] * scorers.is_known(text, opened.seen)
         bare = _without(sample)
         # Beyond the sixth decimal it depends on what else was encoded with it.
         value = {} if one.value is None else {IMPLICITNESS: (repr(round(one.value, 6)),)}
@@ -263,10 +251,13 @@ def measured_lines(data: DataEntry, samples: Iterable[Sample]) -> list[str]:
     flags = {sample.id: sample.flags for sample in samples}
     seen = sum(TRAINED_ON in own for own in flags.values())
     overlap = None if data.is_training_known is False else seen
-    message = overlap_message(data.label.partition("+")[2], overlap, len(flags))
+    message = scorers.overlap_message(data.label.partition("+")[2], overlap, len(flags))
     if overlap:
         message += f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
-    counts = {flag: sum(f"implicitness_{flag}" in own for own in flags.values()) for flag in LIMITS}
+    counts = {
+        flag: sum(f"implicitness_{flag}" in own for own in flags.values())
+        for flag in scorers.LIMITS
+    }
     found = " and ".join(f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count)
     little = f"of {len(flags)} texts {found}: their implicitness says little" if found else ""
     return [line for line in (message, little) if line]
@@ -301,7 +292,7 @@ class OwnScorer:
     """A scorer of other people's code: settings and source make its signature."""
 
     name: str
-    spec: PythonScorerSpec
+    spec: scorer_specs.PythonScorerSpec
     scorer: ScoresTexts
     made_by: Extension
 
@@ -317,7 +308,7 @@ class OwnScorer:
 
     def score(self, texts: Sequence[object]) -> Sequence[Scored]:
         """One score a text, in their order; what is no text is flagged and not given to it."""
-        reads = [text_of(text) for text in texts]
+        reads = [scorers.text_of(text) for text in texts]
         known = [read for read in reads if not isinstance(read, Flag)]
         with foreign_code(f"scorer {self.name}: score"):
             values = list(self.scorer.score(known))

@@ -15,13 +15,9 @@ from harness.core import Request, Response, Sample
 from harness.lazy import DataFrame, pandas
 from harness.models.client.cached import HOSTED, Budget, CachedClient
 from harness.models.labels import TextLabeller
+from harness.models.local import tokenization
 from harness.models.local.checkpoints import open_spec
-from harness.models.local.tokenization import (
-    CHARACTERS_A_TOKEN,
-    characters,
-    estimated,
-    token_report,
-)
+from harness.models.local.tokenization import characters
 from harness.models.vectors import chunks
 from harness.parts import Message
 from harness.pipeline.plan import Plan, PlannedResponse, request
@@ -80,7 +76,10 @@ def requests_of(calls: Sequence[Call]) -> list[tuple[Request, Request]]:
 def _at_longest(asked: Request, earlier: Sequence[Call]) -> Request:
     """A request in which stand-ins for earlier answers are as long as these may be."""
     for before, response in earlier:
-        words, size = _stand_in(before), before.decoding.max_tokens * CHARACTERS_A_TOKEN
+        words, size = (
+            _stand_in(before),
+            before.decoding.max_tokens * tokenization.CHARACTERS_A_TOKEN,
+        )
         if response.texts == (words,):
             long = words.ljust(max(size, len(words) + 1), ".")
             turns = (replace(t, content=t.content.replace(words, long)) for t in asked.messages)
@@ -180,7 +179,7 @@ def _counted(
 ) -> Iterator[dict[str, object]]:
     """A row of `dry_run` for each of some calls; one that is seen counts nothing."""
     model = client.model
-    size = getattr(model, "prompt_size", estimated)
+    size = getattr(model, "prompt_size", tokenization.estimated)
     stored = client.stored([call.longest for call in calls if not call.is_open]).keys()
     for call in calls:
         asked, row = call.longest, dict[str, object]()
@@ -200,7 +199,7 @@ def _counted(
             "calls": int(is_new),
             "prompt_characters": is_new * characters(asked),
             # A missing answer that a prompt shows has as many tokens as it may have.
-            "prompt_tokens": is_new * (tokens + longer // CHARACTERS_A_TOKEN),
+            "prompt_tokens": is_new * (tokens + longer // tokenization.CHARACTERS_A_TOKEN),
             "max_tokens": is_new * asked.decoding.max_tokens * asked.decoding.n,
             "waiting": int(is_left and asked.key in client.waiting),
             "stored": int(not is_left) if is_new and not call.is_open else nan,
@@ -238,4 +237,7 @@ def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, di
     for cell in plan.cells:
         asked[cell.variant] += planned_requests(plan, cell)
     is_chat = spec.choice_prompt == "chat"
-    return {name: token_report(part, tokenizer, is_chat=is_chat) for name, part in asked.items()}
+    return {
+        name: tokenization.token_report(part, tokenizer, is_chat=is_chat)
+        for name, part in asked.items()
+    }

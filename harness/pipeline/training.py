@@ -22,15 +22,9 @@ from harness.errors import DataError, ModelError, SpecError, check_names
 from harness.implicitness.open import with_options
 from harness.models.encoders.encoders import CachedEncoder
 from harness.models.labels import NEARLY, TRAINED_ON, shown
+from harness.models.local import classifiers
 from harness.models.local.checkpoints import checksum
-from harness.models.local.classifiers import (
-    ClassifierCard,
-    Lesson,
-    TrainedClassifier,
-    read_trained,
-    tune,
-    write_trained,
-)
+from harness.models.local.classifiers import ClassifierCard, Lesson
 from harness.models.local.heads import FILE, fit, write_arrays
 from harness.models.vectors import Progress, Vectors
 from harness.pipeline import execute, resolve
@@ -194,7 +188,9 @@ def _method(sample: Sample, table: TableSpec) -> str:
     return sample.references.get(names[0], ("",))[0] if names else ""
 
 
-def train(workspace: Workspace, options: TrainOptions, progress: Progress) -> TrainedClassifier:
+def train(
+    workspace: Workspace, options: TrainOptions, progress: Progress
+) -> classifiers.TrainedClassifier:
     """Train a model for a task and keep it; one of the same settings and texts is kept as it is."""
     options = options.spelled(workspace.registry)
     spec = trainable(workspace, options.model)
@@ -212,9 +208,9 @@ def train(workspace: Workspace, options: TrainOptions, progress: Progress) -> Tr
         head = fit(_encoded(cached, lesson), lesson.places, spec, seed=card.seed)
         files: Sequence[Path] = [write_arrays(folder / FILE, head)]
     else:
-        files, origin = tune(lesson, spec, folder, seed=card.seed, progress=progress)
+        files, origin = classifiers.tune(lesson, spec, folder, seed=card.seed, progress=progress)
         card = replace(card, versions={**card.versions, BASE: origin})
-    return write_trained(folder, card, lesson.texts, files)
+    return classifiers.write_trained(folder, card, lesson.texts, files)
 
 
 def trainable(workspace: Workspace, name: str) -> TrainedSpec:
@@ -252,10 +248,10 @@ def _card(
     )
 
 
-def _same(folder: Path, card: ClassifierCard) -> TrainedClassifier | None:
+def _same(folder: Path, card: ClassifierCard) -> classifiers.TrainedClassifier | None:
     """The training in a folder if its card says what this one says; None for another, or none."""
     try:
-        trained = read_trained(folder, model=card.model, task=card.task)
+        trained = classifiers.read_trained(folder, model=card.model, task=card.task)
     except ModelError:
         return None
     if trained.sketches is None:

@@ -22,14 +22,8 @@ from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
 from harness.registry import Registry
 from harness.specs import tasks
-from harness.specs.tasks import (
-    TEXT,
-    AskedSpec,
-    BuildSpec,
-    BuildStepSpec,
-    PerturbationSpec,
-    TaskSpec,
-)
+from harness.specs import tasks as task_specs
+from harness.specs.tasks import TEXT, AskedSpec, BuildSpec, BuildStepSpec, TaskSpec
 from harness.storage.files import write_whole
 from harness.text.cleanup import is_blank
 from harness.text.dedup import normal
@@ -180,7 +174,7 @@ class PerturbationPlan:
     """What is perturbed: the field, by which perturbations, by what seed."""
 
     field: str
-    specs: Mapping[str, PerturbationSpec]
+    specs: Mapping[str, task_specs.PerturbationSpec]
     seed: int = 0
 
 
@@ -323,10 +317,12 @@ def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
     return Random(f"{plan.seed}:{name}:{sample.id}")  # noqa: S311 - a reproducible draw
 
 
-def perturbations_of(registry: Registry, methods: Sequence[str]) -> dict[str, PerturbationSpec]:
+def perturbations_of(
+    registry: Registry, methods: Sequence[str]
+) -> dict[str, task_specs.PerturbationSpec]:
     """The perturbations of names in their order; eda is all whose name begins with eda_."""
     known = registry.names("configs/perturbations")
-    found: dict[str, PerturbationSpec] = {}
+    found: dict[str, task_specs.PerturbationSpec] = {}
     for one in methods or ("all",):
         members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
         names = [one] if one in known or not members else members

@@ -10,20 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from harness.stats import correlation
+from harness.stats import estimate as estimates
 from harness.stats.clustered import jackknife_interval
-from harness.stats.estimate import (
-    Clusters,
-    Estimate,
-    Floats,
-    Indices,
-    NoValue,
-    Resamples,
-    complete,
-    drawn_interval,
-    mean_estimate,
-    ratio,
-    table,
-)
+from harness.stats.estimate import Estimate, Floats, Indices, NoValue, Resamples, ratio, table
 from harness.stats.intervals import Parts
 from harness.stats.scales import Range
 
@@ -184,7 +173,7 @@ def agreement_stats(
     Of cells and documents the jackknife's, from five clusters on; of systems, which are given,
     percentiles of resampled documents, from twenty on. Rows of one of `documents` are averaged.
     """
-    rows, others = complete(human, judge)
+    rows, others = estimates.complete(human, judge)
     means, drawn = (
         correlation.system_means(rows, others),
         _drawn_system_means(rows, others, resamples),
@@ -192,7 +181,7 @@ def agreement_stats(
 
     def of_systems(estimate: Estimate, coefficient: correlation.Coefficient) -> Estimate:
         values = _of_systems(*drawn, coefficient)
-        found = drawn_interval(estimate, values, resamples)
+        found = estimates.drawn_interval(estimate, values, resamples)
         if found.low is not None and resamples.clusters < _FEWEST_DRAWN:
             return found.unbounded(NoValue.TOO_FEW, clusters=resamples.clusters)
         return found
@@ -201,7 +190,7 @@ def agreement_stats(
         whole = correlation.document_tau(rows, others, is_zero_filled=is_zero_filled)
         taus = correlation.document_taus(rows, others, is_zero_filled=is_zero_filled)
         places, taus = document_means(taus, resamples, documents)
-        known = mean_estimate(taus, whole.reason or NoValue.CONSTANT)
+        known = estimates.mean_estimate(taus, whole.reason or NoValue.CONSTANT)
         return mean_jackknife(taus, known, places, range_="correlation")
 
     r = correlation.dataset_pearson(rows, others)
@@ -220,7 +209,7 @@ _FEWEST_DRAWN = 20  # clusters of percentiles: with 10, simulated ones covered 9
 
 
 def jackknife_ci(
-    estimate: Estimate, without: Floats, range_: Range, clusters: Clusters
+    estimate: Estimate, without: Floats, range_: Range, clusters: estimates.Clusters
 ) -> Estimate:
     """An estimate with its interval by leaving out clusters: "too few" below five of them."""
     if estimate.value is not None and len(without) < _FEWEST:
@@ -230,7 +219,7 @@ def jackknife_ci(
 
 
 def difference_ci(
-    estimate: Estimate, without: Floats, moves: Floats, clusters: Clusters
+    estimate: Estimate, without: Floats, moves: Floats, clusters: estimates.Clusters
 ) -> Estimate:
     """`jackknife_ci` of a difference, with its test that it is 0.
 
@@ -243,7 +232,7 @@ def difference_ci(
     if len(own) < _FEWEST:
         return estimate.unbounded(NoValue.TOO_FEW, clusters=len(own))
     values = cells[known]
-    parts = Parts.of(values, float(values.mean()), Clusters(places, len(own)))
+    parts = Parts.of(values, float(values.mean()), estimates.Clusters(places, len(own)))
     return jackknife_interval(estimate, without[own], range_="any", parts=parts)
 
 
@@ -405,7 +394,7 @@ def acc_eq(
         human, judge, clusters, seed=resamples.seed
     )
     places, shares = document_means(shares, resamples, documents)
-    mean = mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
+    mean = estimates.mean_estimate(shares, fit.reason or NoValue.TOO_FEW)
     found = mean_jackknife(shares, mean, places, range_="share")
     return found, float(np.mean(epsilons)) if epsilons else None
 

@@ -7,18 +7,9 @@ from math import ceil, copysign, fsum, inf, isfinite, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from harness.stats import scales
+from harness.stats import intervals, scales
 from harness.stats.estimate import Clusters, Estimate, Floats, Limits, Names, NoValue
-from harness.stats.intervals import (
-    LEAST_CLUSTERS,
-    Parts,
-    Share,
-    check_values,
-    cluster_interval,
-    clustered_share,
-    freedom,
-    limited,
-)
+from harness.stats.intervals import LEAST_CLUSTERS, Parts, Share, clustered_share
 
 
 def clustered_mean(
@@ -31,18 +22,18 @@ def clustered_mean(
     ValueError for values that are not finite.
     """
     rows: Floats = np.asarray(values, dtype=np.float64)
-    check_values(rows, clusters)
+    intervals.check_values(rows, clusters)
     own = Clusters.named(clusters)
     if not (n := len(rows)):
         return Estimate.missing(NoValue.TOO_FEW, n=0)
     estimate = Estimate(value := scales.exact_mean(rows), n=n)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = Parts.of(rows, value, own)
-    found = cluster_interval(estimate, parts, level=level)
+    found = intervals.cluster_interval(estimate, parts, level=level)
     if found.why is not None:
         return found
     statistic = value / parts.error
-    found = limited(found, rows.tolist(), limits)
+    found = intervals.limited(found, rows.tolist(), limits)
     return replace(found, statistic=statistic, p=scales.student_p(statistic, parts.degrees))
 
 
@@ -298,7 +289,7 @@ def jackknife_interval(
         return estimate.unbounded(NoValue.DEGENERATE, clusters=count)
     even = np.ones(count) / count
     shares = even if sizes is None else sizes / sizes.sum()
-    degrees = parts.degrees if parts else freedom(shares, shares**2)
+    degrees = parts.degrees if parts else intervals.freedom(shares, shares**2)
     # Without a cluster a mean moves by its part over what is left; CR2 takes that one's root.
     left = 1 - (parts.weights if parts else even)
     error = sqrt(float((left * (values - np.average(values, weights=left)) ** 2).sum()))

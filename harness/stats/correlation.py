@@ -16,20 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.stats.estimate import (
-    Estimate,
-    Floats,
-    Indices,
-    NoValue,
-    complete,
-    complete_pairs,
-    generator,
-    mean_estimate,
-    pair_directions,
-    ratio,
-    snapped_rows,
-    table,
-)
+from harness.stats import estimate as estimates
+from harness.stats.estimate import Estimate, Floats, NoValue, complete, pair_directions, ratio
 from harness.stats.scales import ROUNDING, normal_reach
 
 Coefficient = Literal["pearson", "spearman"]
@@ -59,7 +47,7 @@ def kendall(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def _of_pairs(x: ArrayLike, y: ArrayLike, coefficient: Callable[[Floats], float]) -> Estimate:
-    first, second, skipped = complete_pairs(x, y)
+    first, second, skipped = estimates.complete_pairs(x, y)
     n = len(first)
     value = coefficient(np.stack([first, second])) if n > 1 else np.nan
     if np.isnan(value):
@@ -85,7 +73,9 @@ def document_tau(human: ArrayLike, judge: ArrayLike, *, is_zero_filled: bool = F
     rows, others = complete(human, judge)
     reason = NoValue.CONSTANT if ((~np.isnan(rows)).sum(axis=1) >= 2).any() else NoValue.TOO_FEW
     reason = NoValue.ONE_SYSTEM if rows.shape[1] < 2 else reason
-    return mean_estimate(document_taus(rows, others, is_zero_filled=is_zero_filled), reason)
+    return estimates.mean_estimate(
+        document_taus(rows, others, is_zero_filled=is_zero_filled), reason
+    )
 
 
 def document_taus(human: ArrayLike, judge: ArrayLike, *, is_zero_filled: bool = False) -> Floats:
@@ -116,7 +106,7 @@ def permutation_p(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Estim
         return observed
     if n > _MOST_PERMUTED:
         return Estimate(None, n, skipped, NoValue.TOO_MANY)
-    first, second, _ = complete_pairs(x, y)
+    first, second, _ = estimates.complete_pairs(x, y)
     orders = np.array(list(permutations(range(n))))
     rows, others = np.tile(first, (len(orders), 1)), second[orders]
     reached = np.abs(row_correlations(rows, others, coefficient)) >= abs(observed.value) - ROUNDING
@@ -128,7 +118,7 @@ def discordant_pairs(x: ArrayLike, y: ArrayLike) -> Estimate:
 
     None: "too few" below two complete values, "constant" where every pair is tied.
     """
-    first, second, _ = complete_pairs(x, y)
+    first, second, _ = estimates.complete_pairs(x, y)
     if len(first) < 2:
         return Estimate(None, 0, reason=NoValue.TOO_FEW)
     product = pair_directions(first[None]) * pair_directions(second[None])
@@ -154,7 +144,7 @@ def fisher_interval(r: float, n: int) -> Estimate:
 
 def row_correlations(x: ArrayLike, y: ArrayLike, coefficient: Coefficient) -> Floats:
     """The correlation of each row of two complete tables; NaN where a row has no spread."""
-    rows, others = table(x), table(y)
+    rows, others = estimates.table(x), estimates.table(y)
     if coefficient == "spearman":
         rows, others = _ranks(rows), _ranks(others)
     products: Floats = (_standardised(rows) * _standardised(others)).sum(axis=1)
@@ -178,7 +168,7 @@ def _scaled(rows: Floats) -> Floats:
 def _ranks(rows: Floats) -> Floats:
     from scipy.stats import rankdata
 
-    ranks: Floats = rankdata(snapped_rows(rows), axis=1)
+    ranks: Floats = rankdata(estimates.snapped_rows(rows), axis=1)
     return ranks
 
 
@@ -187,7 +177,7 @@ class _Pairs:
     """The pairs of complete cells of one document each, one entry a pair, over all documents."""
 
     documents: int
-    document: Indices
+    document: estimates.Indices
     is_human_tie: NDArray[np.bool_]
     is_concordant: NDArray[np.bool_]
     difference: Floats
@@ -207,7 +197,7 @@ def calibrated_acc_eq(human: ArrayLike, judge: ArrayLike) -> tuple[Estimate, tup
     """
     pairs = _pairs(human, judge)
     epsilon = _best_epsilon(pairs)
-    estimate = mean_estimate(_accuracies(pairs, epsilon), _why_no_pair(human))
+    estimate = estimates.mean_estimate(_accuracies(pairs, epsilon), _why_no_pair(human))
     return estimate, () if estimate.value is None else (epsilon,)
 
 
@@ -228,7 +218,7 @@ def cross_fitted_acc_eq(
         )
     # A cluster's fold depends on the seed and the names alone.
     names, numbers = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    places = (generator(seed).permutation(len(names)) % folds)[numbers]
+    places = (estimates.generator(seed).permutation(len(names)) % folds)[numbers]
     accuracies, epsilons = np.full(len(rows), np.nan), list[float]()
     for fold in range(int(places.max(initial=-1)) + 1):
         inside = places == fold
@@ -238,7 +228,9 @@ def cross_fitted_acc_eq(
             return none, (), np.full(len(rows), np.nan)
         epsilons.append(_best_epsilon(training))
         accuracies[inside] = _accuracies(_pairs(rows[inside], others[inside]), epsilons[-1])
-    estimate = mean_estimate(accuracies, _why_no_pair(human) if epsilons else NoValue.TOO_FEW)
+    estimate = estimates.mean_estimate(
+        accuracies, _why_no_pair(human) if epsilons else NoValue.TOO_FEW
+    )
     return estimate, () if estimate.value is None else tuple(epsilons), accuracies
 
 
@@ -294,4 +286,4 @@ def _best_epsilon(pairs: _Pairs) -> float:
 
 
 def _why_no_pair(ratings: ArrayLike) -> NoValue:
-    return NoValue.ONE_SYSTEM if table(ratings).shape[1] == 1 else NoValue.TOO_FEW
+    return NoValue.ONE_SYSTEM if estimates.table(ratings).shape[1] == 1 else NoValue.TOO_FEW

@@ -7,20 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.stats.estimate import (
-    LEAST_DEFINED,
-    Bools,
-    Clusters,
-    Estimate,
-    Floats,
-    Limits,
-    NoValue,
-    Resamples,
-)
+from harness.stats import estimate as estimates
+from harness.stats.estimate import Estimate, Floats
 from harness.stats.intervals import LEAST_CLUSTERS
 
 
-def threshold_below(scores: Sequence[float], rate: float) -> tuple[float, Limits | None]:
+def threshold_below(scores: Sequence[float], rate: float) -> tuple[float, estimates.Limits | None]:
     """The score above which further ones lie with a chance of at most `rate`, and what it may be.
 
     Of m scores k lie above it, and of a further one the chance is (k + 1) / (m + 1): at most the
@@ -44,8 +36,8 @@ def _most_above(count: float, rate: float) -> int:
 
 def tpr_gap_at(
     scores: tuple[Floats, Floats],
-    is_positive: Bools,
-    resamples: Resamples,
+    is_positive: estimates.Bools,
+    resamples: estimates.Resamples,
     rate: float,
     known: dict[bytes, Floats] | None = None,
 ) -> Estimate:
@@ -61,7 +53,7 @@ def tpr_gap_at(
     counts = [len(np.unique(resamples.places[side])) for side in (is_positive, ~is_positive)]
     n, clusters = len(is_positive), resamples.clusters
     if min(counts) < LEAST_CLUSTERS or _most_above(int((~is_positive).sum()), rate) < 0:
-        return Estimate.missing(NoValue.TOO_FEW, n, clusters=clusters)
+        return Estimate.missing(estimates.NoValue.TOO_FEW, n, clusters=clusters)
     found, known = list[Floats](), {} if known is None else known
     for own in scores:
         key = b"".join(part.tobytes() for part in (own, is_positive, resamples.places))
@@ -72,8 +64,8 @@ def tpr_gap_at(
         found.append(known[key])
     every = found[0] - found[1]
     gaps, gap = every[1:][~np.isnan(every[1:])], Estimate(float(every[0]), n)
-    if len(gaps) < LEAST_DEFINED * resamples.draws:
-        return gap.unbounded(NoValue.TOO_FEW, clusters=clusters)
+    if len(gaps) < estimates.LEAST_DEFINED * resamples.draws:
+        return gap.unbounded(estimates.NoValue.TOO_FEW, clusters=clusters)
     low, high = np.quantile(gaps, [0.025, 0.975]).tolist()
     nearer = min(int((gaps <= 0).sum()), int((gaps >= 0).sum()))
     tested = replace(gap, p=min(1.0, 2 * (nearer + 1) / (len(gaps) + 1)))
@@ -89,7 +81,9 @@ class _Ordered(NamedTuple):
     positive_places: Floats
 
     @classmethod
-    def of(cls, scores: Floats, is_positive: Bools, clusters: Clusters) -> "_Ordered":
+    def of(
+        cls, scores: Floats, is_positive: estimates.Bools, clusters: estimates.Clusters
+    ) -> "_Ordered":
         orders = [np.flatnonzero(side) for side in (~is_positive, is_positive)]
         orders = [rows[np.argsort(-scores[rows], kind="stable")] for rows in orders]
         return cls(*(scores[rows] for rows in orders), *(clusters.places[rows] for rows in orders))

@@ -13,16 +13,9 @@ from harness.core import Sample
 from harness.errors import StoreError
 from harness.lazy import Mask, Places, compute, numpy, pyarrow
 from harness.parts import ChoiceScore, Reason, Usage
+from harness.storage import schema
 from harness.storage.run_tables import RareFacts, SampleRecord, StepRecord, Values, VerdictRecord
-from harness.storage.schema import (
-    FIELD,
-    FILLED,
-    REFERENCE,
-    STORED,
-    arrow_type,
-    categories,
-    extra_kind,
-)
+from harness.storage.schema import STORED, arrow_type, categories
 
 _NO_RARE = RareFacts()
 _VERDICT = (
@@ -80,14 +73,14 @@ def check_table(path: Path, known: Mapping[str, Collection[str]]) -> None:
     table = path.stem
     with opened(path) as file:
         columns = {one.name: one.type for one in file.schema_arrow}
-        kinds = {n: extra_kind(table, n) for n in columns} | {**STORED[table]}
+        kinds = {n: schema.extra_kind(table, n) for n in columns} | {**STORED[table]}
         for name, kind in kinds.items():
             found = columns.get(name, "missing")
             if found != arrow_type(kind):
                 raise _damaged(path, f"column {name!r} is {found}, not {arrow_type(kind)}")
-    rows = arrow_table(path, sorted({*FILLED[table], *known}), categories(table))
+    rows = arrow_table(path, sorted({*schema.FILLED[table], *known}), categories(table))
     for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if column.null_count and name in FILLED[table]:
+        if column.null_count and name in schema.FILLED[table]:
             raise _damaged(path, f"column {name!r} has empty cells")
         there: set[str | None] = {*column.unique().to_pylist()} if name in known else set()
         if odd := there - {*known.get(name, ()), None}:
@@ -151,7 +144,7 @@ def _there(columns: Values) -> Iterator[dict[str, Any]]:
 def _samples(path: Path, is_wanted: Mask) -> Iterator[Sample]:
     """The wanted samples of a table, in their order."""
     for values in _row_groups(path, is_wanted):
-        own = (_there(_named(values, FIELD)), _there(_named(values, REFERENCE)))
+        own = (_there(_named(values, schema.FIELD)), _there(_named(values, schema.REFERENCE)))
         main = (values[n] for n in ("sample", "choices", "gold", "group", "cluster", "flags"))
         rows = zip(*own, *main, strict=False)
         for fields, references, name, choices, gold, group, cluster, flags in rows:

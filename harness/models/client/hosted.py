@@ -11,16 +11,10 @@ from urllib.parse import urlsplit
 
 from harness.core import Request, Response
 from harness.errors import ModelError, NoServerError
+from harness.models.client import retry
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.http import Connection, HttpError, connected, wait_for
-from harness.models.client.retry import (
-    Call,
-    PermanentError,
-    RetryableError,
-    RetryPolicy,
-    retry_after_seconds,
-    send_all,
-)
+from harness.models.client.retry import PermanentError, RetryableError
 from harness.models.custom import ModelContext, Resolvable
 from harness.parts import UNCHARGED, Mode, Reason
 from harness.specs.models import HostedSpec, ModerationSpec
@@ -63,14 +57,14 @@ class HostedModel(Resolvable, Generic[_Spec]):
     def answer(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Answer each request once, in the order in which the answers come."""
         spec = self.spec
-        policy = RetryPolicy(
+        policy = retry.RetryPolicy(
             *(spec.concurrency, spec.attempts, spec.timeout_s),
             total_s=spec.total_s,
             is_one_by_one=self.is_one_by_one,
         )
-        return send_all(requests, self.connect, policy)
+        return retry.send_all(requests, self.connect, policy)
 
-    def connect(self) -> AbstractAsyncContextManager[Call]:
+    def connect(self) -> AbstractAsyncContextManager[retry.Call]:
         """How one attempt at a request is made, once the server is checked."""
         self.check()
         return self._session()
@@ -120,7 +114,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         if remedy := self._remedy(error, words, has_form=has_form):
             return ModelError(f"{message}; {remedy}")
         if status in PASSING or status >= 500:
-            wait_s = retry_after_seconds(error.headers.get("retry-after"), datetime.now(UTC))
+            wait_s = retry.retry_after_seconds(error.headers.get("retry-after"), datetime.now(UTC))
             is_limited = status in self.rate_limits
             return RetryableError(message, wait_s, is_rate_limited=is_limited, usage=UNCHARGED)
         return PermanentError(Reason.FAILED, message, usage=UNCHARGED)
@@ -180,7 +174,7 @@ class HostedModel(Resolvable, Generic[_Spec]):
         return connected(self.server, {**self.headers, **self.server.headers}, most=most)
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Call]:
+    async def _session(self) -> AsyncIterator[retry.Call]:
         async with self.connected(most=self.spec.concurrency) as connection:
             yield partial(self._attempt, connection)
 

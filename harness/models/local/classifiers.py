@@ -26,18 +26,9 @@ from harness.core import Response, Sample
 from harness.data.readers.labelled_table import LABEL
 from harness.errors import ModelError, SpecError
 from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, Tensor, torch
+from harness.models import labels as label_names
 from harness.models.extras import require
-from harness.models.labels import (
-    NEARLY,
-    SCORE,
-    TRAINED_ON,
-    LabelQuestion,
-    LabelQuestions,
-    TextLabeller,
-    chosen,
-    shown,
-    with_probabilities,
-)
+from harness.models.labels import NEARLY, TRAINED_ON
 from harness.models.local.checkpoints import checksum, device_of, explain, resolve
 from harness.models.local.heads import Arrays, load_head, log_shares, scores
 from harness.models.vectors import Progress, Vectors, chunks, without_surrogates
@@ -154,7 +145,7 @@ def check_fit(trained: TrainedClassifier, labels: Sequence[str], samples: Sequen
     if sorted(card.labels) != sorted(labels):
         fact = f"trained for the labels {', '.join(card.labels)}, and the task has"
         raise SpecError(f"{trained.folder}: {fact} {', '.join(labels)}; train it for this task")
-    details = trained.details([shown(sample) for sample in samples])
+    details = trained.details([label_names.shown(sample) for sample in samples])
     seen = sum(TRAINED_ON in one for one in details)
     fact = f"model {card.model} was trained on {seen} of these {len(samples)} texts"
     if 2 * seen > len(samples):
@@ -181,7 +172,7 @@ def _warn_of_near(
         _log.warning("%s with a text that model %s was trained on: %s", fact, model, more)
 
 
-class SklearnModel(TextLabeller):
+class SklearnModel(label_names.TextLabeller):
     """A trained head on the vectors of an encoder."""
 
     kind = "sklearn"
@@ -190,7 +181,7 @@ class SklearnModel(TextLabeller):
         self,
         name: str,
         trained: TrainedClassifier,
-        questions: LabelQuestions,
+        questions: label_names.LabelQuestions,
         *,
         encode: Callable[[list[str]], Vectors],
         has_odds: bool,
@@ -204,7 +195,7 @@ class SklearnModel(TextLabeller):
     def resolve(self) -> None:
         """Do nothing: the training has a digest."""
 
-    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+    def _labelled(self, asked: Sequence[label_names.LabelQuestion]) -> Iterator[Response]:
         for batch in chunks(asked, BATCH):
             rows = self._encode([one.text or "" for one in batch])
             found = scores(self._head, rows)
@@ -219,12 +210,12 @@ class SklearnModel(TextLabeller):
         return load_head(self._trained.folder, len(self._trained.card.labels))
 
     def _response(
-        self, asked: LabelQuestion, by_label: dict[str, float], detail: dict[str, float]
+        self, asked: label_names.LabelQuestion, by_label: dict[str, float], detail: dict[str, float]
     ) -> Response:
         if self._has_odds:
-            return with_probabilities(asked, by_label, detail)
-        detail |= {SCORE.format(label): value for label, value in by_label.items()}
-        return chosen(asked, max(by_label, key=lambda label: by_label[label]), detail)
+            return label_names.with_probabilities(asked, by_label, detail)
+        detail |= {label_names.SCORE.format(label): value for label, value in by_label.items()}
+        return label_names.chosen(asked, max(by_label, key=lambda label: by_label[label]), detail)
 
 
 @dataclass(frozen=True, slots=True)

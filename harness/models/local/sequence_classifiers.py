@@ -9,17 +9,8 @@ from functools import cached_property
 from harness.core import Response
 from harness.errors import ModelError, SpecError
 from harness.lazy import torch
+from harness.models import labels as label_names
 from harness.models.custom import Resolvable
-from harness.models.labels import (
-    FLAGGED,
-    SCORE,
-    LabelQuestion,
-    LabelQuestions,
-    TextLabeller,
-    chosen,
-    other_label,
-    with_probabilities,
-)
 from harness.models.local.checkpoints import ResolvedCheckpoint, device_of, explain, resolve
 from harness.models.local.classifiers import CHECKPOINT, Network, TrainedClassifier, logits, opened
 from harness.models.spread import Needs, Part, Spreadable
@@ -28,7 +19,7 @@ from harness.parts import digest
 from harness.specs.models import ClassifierSpec
 
 
-class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
+class SequenceClassifier(label_names.TextLabeller, Resolvable, Spreadable):
     """A sequence classifier on this machine.
 
     With `flags` in its YAML its outputs do not exclude each other, and a text has one of two
@@ -41,14 +32,14 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
         self,
         name: str,
         spec: ClassifierSpec,
-        questions: LabelQuestions,
+        questions: label_names.LabelQuestions,
         trained: TrainedClassifier | None,
     ) -> None:
         """Answer `questions` by a trained checkpoint, or without one by the YAML's."""
         self.name, self._spec, self._flags = name, spec, spec.flags
         self._questions, self._trained = questions, trained
         if self._flags is not None:
-            other_label(questions.labels, self._flags.positive, model=name)
+            label_names.other_label(questions.labels, self._flags.positive, model=name)
         elif trained is None and sorted(spec.labels) != sorted(questions.labels):
             raise SpecError(
                 f"model {name}: `labels` names {', '.join(spec.labels)}, and the task has "
@@ -63,7 +54,7 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
         settings = digest((self._flags or self._spec.labels, self._spec.max_tokens))[:12]
         return f"classifier:{self._checkpoint.origin}|{settings}", self._checkpoint.version[:7]
 
-    def _labelled(self, asked: Sequence[LabelQuestion]) -> Iterator[Response]:
+    def _labelled(self, asked: Sequence[label_names.LabelQuestion]) -> Iterator[Response]:
         """The responses, texts of like length together."""
         texts = sorted(asked, key=lambda one: (len(one.text or ""), one.text or ""))
         batches = [*chunks(texts, self._spec.batch)]
@@ -85,17 +76,22 @@ class SequenceClassifier(TextLabeller, Resolvable, Spreadable):
         """What a copy takes on the device of the YAML."""
         return Needs.on(device_of(self._spec.device))
 
-    def _response(self, asked: LabelQuestion, values: Mapping[str, float]) -> Response:
+    def _response(self, asked: label_names.LabelQuestion, values: Mapping[str, float]) -> Response:
         if self._flags is None:
             detail = self._trained.details([asked.text or ""])[0] if self._trained else {}
-            return with_probabilities(asked, {name: values[name] for name in asked.labels}, detail)
+            return label_names.with_probabilities(
+                asked, {name: values[name] for name in asked.labels}, detail
+            )
         positive, counted = self._flags.positive, self._flags.outputs or self._outputs
         flags = {name: value >= self._flags.threshold for name, value in values.items()}
-        detail = {**values, **{FLAGGED.format(name): float(on) for name, on in flags.items()}}
-        detail[SCORE.format(positive)] = max(values[name] for name in counted)
-        negative = other_label(asked.labels, positive, model=self.name)
+        detail = {
+            **values,
+            **{label_names.FLAGGED.format(name): float(on) for name, on in flags.items()},
+        }
+        detail[label_names.SCORE.format(positive)] = max(values[name] for name in counted)
+        negative = label_names.other_label(asked.labels, positive, model=self.name)
         is_flagged = any(flags[name] for name in counted)
-        return chosen(asked, positive if is_flagged else negative, detail)
+        return label_names.chosen(asked, positive if is_flagged else negative, detail)
 
     @cached_property
     def _checkpoint(self) -> ResolvedCheckpoint:

@@ -16,15 +16,11 @@ from harness.core import Request, Response
 from harness.errors import ModelError
 from harness.lazy import PreTrainedModel, Tensor, torch
 from harness.models.extras import require
+from harness.models.local import tokenization
 from harness.models.local.checkpoints import Checkpoint, load_weights, open_spec
 from harness.models.local.choice_scoring import ChoiceScorer, split, token_batches
 from harness.models.local.prefix_tree import ScoredRow
-from harness.models.local.tokenization import (
-    CheckpointModel,
-    ChoiceTokens,
-    prompt_tokens,
-    reply_seed,
-)
+from harness.models.local.tokenization import ChoiceTokens
 from harness.models.spread import Part
 from harness.parts import Mode, Reason
 from harness.specs.models import TransformersSpec
@@ -120,7 +116,7 @@ _Choosing = tuple[Request, ChoiceTokens]
 _Writing = tuple[Request, Sequence[SamplingRow]]
 
 
-class TransformersModel(CheckpointModel[TransformersSpec]):
+class TransformersModel(tokenization.CheckpointModel[TransformersSpec]):
     """A checkpoint on this machine."""
 
     kind = "transformers"
@@ -189,7 +185,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
         return tokens
 
     def _writing(self, request: Request) -> Sequence[SamplingRow] | Response:
-        prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
+        prompt = tuple(tokenization.prompt_tokens(request.messages, self._checkpoint.tokenizer))
         room = self._positions - len(prompt)
         if room < 1:
             return self._failed(
@@ -199,7 +195,7 @@ class TransformersModel(CheckpointModel[TransformersSpec]):
             )
         decoding = request.decoding
         row = partial(SamplingRow, prompt, min(decoding.max_tokens, room), decoding.temperature)
-        return [row(reply_seed(request, at)) for at in range(decoding.n)]
+        return [row(tokenization.reply_seed(request, at)) for at in range(decoding.n)]
 
     def _scored_together(self, choices: Sequence[_Choosing]) -> Batch:
         def answered(sums: Sequence[float | None]) -> Iterator[Response]:

@@ -7,22 +7,10 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING, Any
 
 from harness.core import Request, Response
+from harness.models.local import tokenization, vllm_engine
 from harness.models.local.checkpoints import Checkpoint, open_spec
-from harness.models.local.tokenization import (
-    CheckpointModel,
-    ChoiceTokens,
-    prompt_tokens,
-    reply_seed,
-)
-from harness.models.local.vllm_engine import (
-    EngineRequest,
-    EngineRow,
-    VllmEngine,
-    answered,
-    need_vllm,
-    sampling,
-    start,
-)
+from harness.models.local.tokenization import ChoiceTokens
+from harness.models.local.vllm_engine import EngineRequest, sampling, start
 from harness.models.spread import Needs, Part
 from harness.models.vectors import chunks
 from harness.parts import Reason
@@ -78,12 +66,12 @@ def total_logprobs(
     return totals
 
 
-class VllmModel(CheckpointModel[VllmSpec]):
+class VllmModel(tokenization.CheckpointModel[VllmSpec]):
     """A checkpoint in vLLM's engine, which runs from the first request until `close`."""
 
     kind = "vllm"
 
-    _running: VllmEngine | None = None
+    _running: vllm_engine.VllmEngine | None = None
 
     def _identify(self) -> tuple[str, str | None]:
         """Version, tokenizer and dtype of the checkpoint, and settings that change answers."""
@@ -95,14 +83,16 @@ class VllmModel(CheckpointModel[VllmSpec]):
     def answer(self, requests: Iterable[Request]) -> Generator[Response, None, None]:
         """Answer each request once, in the order in which the engine finishes them."""
         if self.elsewhere is None:
-            yield from answered(map(self._prepared, requests), self._engine)
+            yield from vllm_engine.answered(map(self._prepared, requests), self._engine)
             return
         for responses in self.elsewhere(chunks(requests, AT_ONCE)):
             yield from responses
 
     def compute(self, part: Part) -> list[Response]:
         """The responses to some requests, in their order."""
-        found = {each.key: each for each in answered(map(self._prepared, part), self._engine)}
+        found = {
+            each.key: each for each in vllm_engine.answered(map(self._prepared, part), self._engine)
+        }
         return [found[request.key] for request in part]
 
     @property
@@ -122,19 +112,19 @@ class VllmModel(CheckpointModel[VllmSpec]):
 
     def _writing(self, request: Request) -> EngineRequest | Response:
         decoding = request.decoding
-        prompt = tuple(prompt_tokens(request.messages, self._checkpoint.tokenizer))
+        prompt = tuple(tokenization.prompt_tokens(request.messages, self._checkpoint.tokenizer))
         longest = min(len(prompt) + decoding.max_tokens, self._positions)
         if refusal := self._too_long(request, max(longest, len(prompt) + 1)):
             return refusal
         wanted = {"temperature": decoding.temperature, "max_tokens": longest - len(prompt)}
-        seeds = [reply_seed(request, at) for at in range(decoding.n)]
+        seeds = [tokenization.reply_seed(request, at) for at in range(decoding.n)]
         rows = [(prompt, sampling(**wanted, seed=seed)) for seed in seeds]
         return EngineRequest(rows, partial(self._written, request))
 
     def _choosing(self, request: Request, tokens: ChoiceTokens) -> EngineRequest | Response:
         if refusal := self._too_long(request, max(map(len, tokens.rows))):
             return refusal
-        prompts, rows = scoring_prompts(tokens), list[EngineRow]()
+        prompts, rows = scoring_prompts(tokens), list[vllm_engine.EngineRow]()
         shared = {"temperature": 0.0, "max_tokens": 1, "skip_reading_prefix_cache": True}
         for each in prompts:
             own = 0 if each.is_scored else None
@@ -175,10 +165,10 @@ class VllmModel(CheckpointModel[VllmSpec]):
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:
-        need_vllm(self.name)
+        vllm_engine.need_vllm(self.name)
         return open_spec(self._spec, self._cache)
 
-    def _engine(self) -> VllmEngine:
+    def _engine(self) -> vllm_engine.VllmEngine:
         """The running engine; restarted if another model's engine replaced it."""
         if self._running is None or not self._running.stop.alive:
             self._running = start(self._spec, self._checkpoint, dtype=self._dtype)

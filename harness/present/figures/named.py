@@ -30,12 +30,8 @@ from harness.present.figures import scores, texts
 from harness.present.figures.figure import Figure
 from harness.present.figures.scores import ScoreFilter
 from harness.present.figures.texts import Placed
-from harness.specs.implicitness import (
-    CharNgramsSpec,
-    LocalEncoderSpec,
-    MiniLMSpec,
-    SentenceTransformerSpec,
-)
+from harness.specs import implicitness as encoder_specs
+from harness.specs.implicitness import MiniLMSpec
 from harness.specs.models import SklearnSpec, TrainedSpec
 from harness.storage.find_runs import shown_runs
 from harness.storage.frames import load
@@ -154,7 +150,7 @@ class Inputs:
             return found, self.workspace.registry.encoder(spec.encoder)
         task = file.task.origin(file.run.task)
         place = trained_folder(self.workspace.results, spec, name=file.model.name, task=task)
-        made = SentenceTransformerSpec(model=str(place / CHECKPOINT))
+        made = encoder_specs.SentenceTransformerSpec(model=str(place / CHECKPOINT))
         return found, self.workspace.registry.encoder(made)
 
 
@@ -239,11 +235,14 @@ def _embeddings(inputs: Inputs, task: str) -> Figure:
         found, own = inputs.answered()
         return texts.embedding_map(found, own, inputs.progress, seed=inputs.seed)
     labelled, name = inputs.labelled(task), inputs.options.get("encoder")
-    known: dict[str, LocalEncoderSpec] = {"minilm": MiniLMSpec(), "char-ngrams": CharNgramsSpec()}
+    known: dict[str, encoder_specs.LocalEncoderSpec] = {
+        "minilm": MiniLMSpec(),
+        "char-ngrams": encoder_specs.CharNgramsSpec(),
+    }
     if name is None:
         encoder = inputs.scorer().encoder
     else:
-        spec = known.get(name) or SentenceTransformerSpec(model=name)
+        spec = known.get(name) or encoder_specs.SentenceTransformerSpec(model=name)
         encoder = inputs.workspace.registry.encoder(spec)
     return texts.embedding_map(labelled, encoder, inputs.progress, seed=inputs.seed)
 

@@ -26,14 +26,9 @@ from harness.analysis.boards.ranked import leaderboard
 from harness.analysis.boards.scores import judge_fitness
 from harness.analysis.boards.views import without_seed
 from harness.errors import HarnessError, StoreError
+from harness.present.page import items as page_items
 from harness.present.page import tables
-from harness.present.page.items import (
-    MOST_ANSWERS,
-    PageParts,
-    PageSection,
-    PageTable,
-    collect_items,
-)
+from harness.present.page.items import MOST_ANSWERS, PageParts, PageSection
 from harness.storage.runs import RunFolder
 from harness.storage.tables import write_named
 
@@ -68,7 +63,7 @@ def page_data(
     """
     if not folders:
         raise StoreError(f"no runs below {results}/runs; `harness run` makes one, or see --results")
-    made = collect_items(folders, results, answers)
+    made = page_items.collect_items(folders, results, answers)
     made.scores, boards, verdicts = leaderboard(folders)
     ordered = tables.in_order(made, boards)
     alarms = [*tables.alarms(made, judge_fitness(boards, verdicts))]
@@ -147,12 +142,12 @@ def _sections(
 
 def _headlines(
     made: PageParts, boards: Sequence[tables.Board]
-) -> tuple[list[str], list[PageTable]]:
+) -> tuple[list[str], list[page_items.PageTable]]:
     """A sentence and a table of differences for each task's main board by each of its judges.
 
     Of boards that differ in the seed alone the first is compared.
     """
-    lines, found = list[str](), list[PageTable]()
+    lines, found = list[str](), list[page_items.PageTable]()
     ranked, unranked, seen = set[str](), list[tables.Board](), set[tuple[str, ...]]()
     for board in boards:
         row, key = board.head, without_seed(board.head.recipe)
