@@ -55,6 +55,7 @@ def compare(pairings: Iterable[Pairing]) -> DataFrame:
 def comparison_name(runs: Sequence[RunFile], given: Sequence[str | None]) -> str:
     """The file name of a comparison: the runs' digests, and one of what else was given."""
     names = [run.digest[:16] for run in runs]
+    names = names if len(names) <= 2 else [digest(names)[:16]]
     if any(given):
         names.append(digest(given)[:8])
     return f"{'-'.join(names)}.csv"

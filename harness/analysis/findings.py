@@ -6,7 +6,7 @@ from math import sqrt
 
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind, Pairing
-from harness.lazy import DataFrame
+from harness.lazy import DataFrame, Series
 from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
 from harness.stats.scales import POWER, SIGNIFICANT
@@ -36,8 +36,8 @@ def comparison_findings(rows: DataFrame) -> list[str]:
     ]
 
 
-def with_sides(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The rows with names of two runs for their models, but for what is within a run."""
+def with_sides(rows: DataFrame, names: Sequence["str | Series[str]"]) -> DataFrame:
+    """The rows with names of two runs, or of each row's, for models, but what is within a run."""
     is_between = (rows["variant_a"] == rows["variant_b"]) & (rows["task_a"] == rows["task_b"])
     shown = {
         side: rows[side].mask(is_between, name) for side, name in zip(_SIDES, names, strict=True)

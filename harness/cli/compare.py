@@ -1,5 +1,6 @@
 """The commands that put two runs side by side: compare, and the gate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isnan
@@ -18,6 +19,7 @@ from harness.present.screen import p_value, say, warn
 from harness.storage.environment import other_versions
 from harness.storage.find_runs import find_run, find_runs, side_names
 from harness.storage.frames import plain_rows, records
+from harness.storage.runs import RunFile, RunFolder
 
 MOST_SENTENCES = 6
 """So many differences are printed without --all."""
@@ -45,40 +47,61 @@ def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -
     single run, it compares the variants, and the intentions that a model wrote with its responses.
 
     \b
-    Example:
+    Examples:
       harness compare 3f9a 81c2 --judge-a gold --judge-b minilm-cosine
+      harness compare @promptA @promptB
     """
     named = [name for name in (sides.first, sides.second) if name is not None]
-    folders = find_runs(results, named)
-    if not len(named) <= len(folders) <= 2:
-        where = "".join(f"\n  {folder.path}" for folder in folders)
-        raise SpecError(f"compare takes one run or two different ones, and these are:{where}")
-    if sides.judge_b is not None and not folders[1:]:
+    matched, notes = _matched([find_runs(results, [name]) for name in named])
+    if sides.judge_b is not None and not matched[0][1:]:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
-    runs = [ComparedRun.read(folder) for folder in folders]
-    judges = sides.judge_a, sides.judge_b
-    both = pairings.between(runs[0], runs[1], judges) if runs[1:] else None
-    pairs, notes, unmatched = both or pairings.within(runs[0], sides.judge_a)
+    judges, pairs, is_part = (sides.judge_a, sides.judge_b), list[pairings.Pairing](), bool(notes)
+    files = list[RunFile]()
+    for folders in matched:
+        runs = [ComparedRun.read(folder) for folder in folders]
+        both = pairings.between(runs[0], runs[1], judges) if runs[1:] else None
+        own, said, unmatched = both or pairings.within(runs[0], sides.judge_a)
+        pairs, notes, is_part = [*pairs, *own], [*notes, *said], is_part or bool(unmatched)
+        files += [run.file for run in runs]
     is_wrong = options.is_missing_wrong(sides.missing)
     if is_wrong:
-        notes = [*notes, *findings.wrong_findings(pairs)]
+        notes += findings.wrong_findings(pairs)
         pairs = [pair.with_wrong() for pair in pairs]
     found = comparing.compare(pairs)
-    name = comparing.comparison_name(
-        [run.file for run in runs], (*judges, "wrong") if is_wrong else judges
-    )
-    if differ := other_versions(runs[0].file.packages, runs[-1].file.packages):
+    name = comparing.comparison_name(files, (*judges, "wrong") if is_wrong else judges)
+    if differ := other_versions(files[0].packages, files[-1].packages):
         words = "; ".join(f"{name} {old} in A, {new} in B" for name, old, new in differ)
-        notes = [
-            *notes,
-            f"computed with other versions, which may be part of a difference: {words}",
-        ]
-    for note in [*notes, *(lost := findings.missing_findings(found))]:
+        notes += [f"computed with other versions, which may be part of a difference: {words}"]
+    for note in dict.fromkeys([*notes, *(lost := findings.missing_findings(found))]):
         warn(note)
-    shown = findings.with_sides(found, side_names(folders)) if runs[1:] else found
+    shown = found
+    if matched[1:]:
+        ends = zip(("model_a", "model_b"), named, strict=True)
+        shown = findings.with_sides(found, [found[side] + f" {tag}" for side, tag in ends])
+    elif matched[0][1:]:
+        shown = findings.with_sides(found, side_names(matched[0]))
     show = partial(_put_findings, shown)
     put_frame(found, results / "comparisons" / name, show, is_json=is_json)
-    return ExitCode.of(lost or unmatched)
+    return ExitCode.of(lost or is_part)
+
+
+def _matched(found: Sequence[Sequence[RunFolder]]) -> tuple[list[list[RunFolder]], list[str]]:
+    """One run, or pairs of two, and notes of those without a partner.
+
+    Of several on a side each has the other side's run of its task and model.
+    """
+    each = list({one.path: one for side in found for one in side}.values())
+    if not len(found) <= len(each) <= 2 and len(found) == 2:
+        keys = [{one.place: one for one in side} for side in found]
+        if [*map(len, keys)] == [*map(len, found)] and (both := keys[0].keys() & keys[1].keys()):
+            alone = sorted(keys[0].keys() ^ keys[1].keys())
+            notes = [f"only on one side, and not compared: {', '.join(alone)}"] if alone else []
+            return [[key[place] for key in keys] for place in keys[0] if place in both], notes
+    if not len(found) <= len(each) <= 2:
+        where = "".join(f"\n  {folder.path}" for folder in each)
+        fact = "compare takes one run, two, or two tags whose runs are of the same tasks and models"
+        raise SpecError(f"{fact}, and these are:{where}")
+    return [each], []
 
 
 def _put_findings(found: DataFrame) -> None:

@@ -262,3 +262,36 @@ def test_one_screen_has_the_main(toy: Toy, capsys: Lines, monkeypatch: pytest.Mo
     assert few[0].startswith("all: A (first) and B (random)")
     assert sum(line.startswith("--all prints") for line in few) == 1
     assert not any(line.startswith("--all prints") for line in every)
+
+
+@pytest.mark.slow
+def test_packs_of_prompts_are_compared_by_their_names(toy: Toy, capsys: Lines) -> None:
+    """A pack's runs have its folder's name; a variant that no pack changes is in each table."""
+    toy.write("configs/models/zen.yaml", "{about: x, kind: scripted, policy: oracle}")
+    pack = toy.write("kind/toy/base.user.j2", "Kindly: {{ story }}").parents[1]
+    both = ("--variant", "base,think")
+    assert toy.run(*both, "--tag", "plain", model="oracle,literal") == 0
+    assert toy.run(*both, "--prompts", str(pack), model="oracle,literal") == 0
+    assert toy.run("--variant", "base", "--tag", "calm", model="zen") == 0
+    where, figure = ("--results", str(toy.results)), toy.folder / "f"
+    capsys.readouterr()
+
+    assert main(["compare", "@plain", "@kind", *where]) == 0
+    said = capsys.readouterr().out
+    for model in ("oracle", "literal"):
+        assert f"A ({model} @plain) and B ({model} @kind)" in said
+    assert main(["compare", "@plain", "@calm", *where]) == 2
+    assert "two tags whose runs are of the same tasks" in " ".join(capsys.readouterr().err.split())
+
+    rows = ("table", "@plain", "@kind", "--rows", "model", "--columns")
+    assert main([*rows, "variant", *where]) == 0
+    titled = capsys.readouterr().out.split("Scores; prompts ")[1:]
+    assert [part.split(":")[0] for part in titled] == ["kind", "plain"]
+    assert all(re.search(r"model +base +think\n", part) for part in titled)
+    assert main([*rows, "variant,prompts", *where]) == 0
+    assert re.search("base / kind +base / plain +think", capsys.readouterr().out)
+
+    drawn = ("--x", "variant", "--series", "prompts", "--panel", "model", "-o", f"{figure}.svg")
+    assert main(["plot", "@plain", "@kind", *drawn, *where]) == 0
+    series = {row["series"] for row in csv_rows(Path(f"{figure}.csv"))}
+    assert series == {"plain", "kind", "the same"}

@@ -96,8 +96,8 @@ def test_a_tag_of_several_runs_is_refused_where_one_is_wanted(alike: Toy, capsys
     assert "'@both' means 2 runs" in err
     assert all(f"toy/{model}/" in err for model in ("oracle", "literal"))
 
-    assert on(alike, "compare", "@both", "@pilot") == 2
-    assert "compare takes one run or two different ones" in capsys.readouterr().err
+    assert on(alike, "compare", "@both", "@pilot") == 1
+    assert "only on one side, and not compared: toy/literal" in capsys.readouterr().err
 
 
 def test_a_board_of_named_runs_ranks_these_and_keeps_the_file(alike: Toy, capsys: Lines) -> None:

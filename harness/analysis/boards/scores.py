@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from harness.errors import LEFT_OUT, HarnessError, StoreError
-from harness.lazy import DataFrame, pandas
+from harness.lazy import DataFrame, Series, pandas
 from harness.parts import Reason
 from harness.pipeline.choice_scores import AUC, FALSE_ALARMS, FAVOURITE, HITS, PRECISION, RECALL
 from harness.pipeline.plan import AnswerMode
@@ -138,6 +138,25 @@ def _facts(text: str, words: Mapping[str, str]) -> tuple[str, ...]:
         "|".join([*fields[:2], drawn, *fields[5:]]),
         answers,
     )
+
+
+def prompt_names(scores: DataFrame, folders: Iterable[RunFolder]) -> "Series[Any]":
+    """What the prompts of each of some `board_scores` are called.
+
+    Where a variant has several, the tags of their runs if each has one of its own, else digests;
+    None where it has not. If no variant has several, digests.
+    """
+    tags = {one.key: one.tag or "no tag" for one in folders}
+    own = scores[["task", "variant", "prompts"]].astype(object)
+    own["tag"] = scores["run"].astype(object).map(tags)
+    count = own.drop_duplicates().groupby(["task", "variant"]).agg(["nunique", "size"])
+    count = count.set_axis(["prompts", "size", "tag", "_"], axis=1)
+    is_mixed = own.set_index(["task", "variant"]).index.isin(count.index[count["prompts"] > 1])
+    if not is_mixed.any():
+        return own["prompts"]
+    is_named = (count["prompts"] == count["size"]) & (count["tag"] == count["size"])
+    is_named = is_named[count["prompts"] > 1].all()
+    return own["tag" if is_named else "prompts"].where(is_mixed, None)
 
 
 def headlines(scores: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict, Unpack, get_args
 
 from msgspec import structs, to_builtins
 
-from harness.analysis.boards.scores import board_scores, score_text, warn_of_changed
+from harness.analysis.boards.scores import board_scores, prompt_names, score_text, warn_of_changed
 from harness.analysis.tables import sources
 from harness.analysis.tables.facts import ranks_of, run_facts
 from harness.analysis.tables.pivot import PaperTable, paper_tables
@@ -98,6 +98,7 @@ def _of_runs(layout: RunsLayout, given: TableInput) -> list[PaperTable]:
     is_every = bool({*layout.axes, *layout.where} & {"metric", "group"})
     texts = {one.key: score_text(one, is_every=is_every) for one in given.folders}
     scores = board_scores(texts)
+    scores = scores.assign(prompts=prompt_names(scores, given.folders))
     warn_of_changed(given.folders, texts)
     extra = None
     if given.ratings is not None and (layout.people or layout.agreement):

@@ -60,6 +60,7 @@ def run_facts(scores: DataFrame) -> DataFrame:
     recipes = {text: _recipe(Signature.parse(text)) for text in scores["signature"].unique()}
     for name in RECIPE:
         dims[name] = [recipes[text][name] for text in dims["signature"]]
+    dims["prompts"] = scores["prompts"].astype(object)
     missing = [missing_words(row) for row in scores.itertuples()]
     why = [f"all missing: {words}" if words else "nothing to count" for words in missing]
     return facts(

@@ -196,20 +196,23 @@ def _tables(
 ) -> list[PaperTable]:
     """The tables of chosen facts; no fact is left out."""
     groups = _groups(facts["dim"], layout)
-    kept, single = _without_single(facts, layout, groups)
-    keys, made, is_left = _keys(kept, groups), list[PaperTable](), pandas.Series(True, single.index)
+    kept, *loose = _without_single(facts, layout, groups)
+    keys, made = _keys(kept, groups), list[PaperTable]()
+    left = [pandas.Series(True, one.index) for one in loose]
     for key in _ordered({*keys}, groups, layout):
         named = dict(zip(groups, key, strict=True))
         own = [kept[[one == key for one in keys]]]
-        for joined in (single, *more):
+        for place, joined in enumerate((*loose, *more)):
             is_fit = pandas.Series(True, joined.index)
-            for name in named if joined is not single else {*named} - {"judge", "metric"}:
+            for name in {*named} - ({"judge", "metric"} if place == 0 else set()):
                 is_fit &= dim(joined, name).isna() | (dim(joined, name) == named[name])
             own.append(joined[is_fit])
-            is_left &= ~is_fit if joined is single else True
+            if place < len(loose):
+                left[place] &= ~is_fit
         found = pandas.concat([one for one in own if len(one)], ignore_index=True)
         made.append(_table(layout, found, named, ranks))
-    return made + (_tables(single[is_left], layout, more, ranks) if is_left.any() else [])
+    rest = pandas.concat([one[is_left] for one, is_left in zip(loose, left, strict=True)])
+    return made + (_tables(rest, layout, more, ranks) if len(rest) else [])
 
 
 def dim(facts: DataFrame, name: str) -> "Series[Any]":
@@ -239,13 +242,19 @@ def _of_models(extra: DataFrame, dims: DataFrame, layout: TableLayout) -> DataFr
 
 def _without_single(
     facts: DataFrame, layout: TableLayout, groups: Sequence[str]
-) -> tuple[DataFrame, DataFrame]:
-    """Facts that name their table, and those of tasks that have one judge, which fit into each."""
+) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Facts that name their table, and those which fit into each.
+
+    These are of tasks that have one judge, and of variants that have the same prompts everywhere.
+    """
     is_apart = "judge" in groups and "judge" not in layout.groups and "task" in layout.columns
-    judges = facts["dim"].groupby("task")["judge"].transform("nunique") if is_apart else None
-    if judges is None or (judges == 1).all():
-        return facts, facts[:0]
-    return facts[judges > 1], facts[judges == 1]
+    is_single = is_shared = pandas.Series(False, facts.index)
+    if is_apart:
+        judges = facts["dim"].groupby("task")["judge"].transform("nunique")
+        is_single = (judges == 1) & (judges > 1).any()
+    if "prompts" in groups:
+        is_shared = dim(facts, "prompts").isna() & ~is_single
+    return facts[~(is_single | is_shared)], facts[is_single], facts[is_shared]
 
 
 def _groups(dims: DataFrame, layout: TableLayout) -> tuple[str, ...]:

@@ -138,7 +138,8 @@ class Study:
 
     def _run_resolved(self, tag: str | None) -> int:
         if self.is_single and (plan := self.cells[0].plan) is not None:
-            return put_run(execute.run(plan), is_json=self.is_json, tag=tag)
+            self._name(made := execute.run(plan), tag)
+            return put_run(made, is_json=self.is_json)
         folder = self.space.results / "plans" / self.name
         files = {"leaderboard": folder / BOARD, "report": folder / REPORT} if self.name else {}
         if files:
@@ -181,11 +182,19 @@ class Study:
         names = [str(cell.options.model) for cell in self.cells]
         ended = self.line.each(names, plans.carry_out(self.cells, part))
         for place, cell in enumerate(ended, 1):
-            if tag is not None and cell.result is not None:
-                cell.result.folder.write_tag(tag)
+            if cell.result is not None:
+                self._name(cell.result, tag)
             warn(f"[{place}/{len(names)}] {cell.title}: {_end_words(cell)}")
             for line in gap_lines(cell.result.file, has_remedy=True) if cell.result else ():
                 warn(line)
+
+    def _name(self, made: execute.RunResult, tag: str | None) -> None:
+        """Give a run its tag; one with prompts of a pack has that folder's name by default."""
+        pack = self.space.registry.prompt_pack
+        if tag is None and pack is not None and made.folder.tag is None:
+            tag = pack.resolve().name
+        if tag is not None:
+            made.folder.write_tag(tag)
 
     def _write(self, folders: Sequence[RunFolder], leaderboard: Path, report: Path) -> None:
         own = list({folder.path: folder for folder in folders}.values())

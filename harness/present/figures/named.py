@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
-from harness.analysis.boards.scores import board_scores, score_text
+from harness.analysis.boards.scores import board_scores, prompt_names, score_text
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels
@@ -93,7 +93,9 @@ class Inputs:
 
     def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
-        found = board_scores({f.key: score_text(f, is_every=True) for f in self.folders()})
+        folders = self.folders()
+        found = board_scores({one.key: score_text(one, is_every=True) for one in folders})
+        found["prompts"] = prompt_names(found, folders).fillna("the same")
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})
 

@@ -33,7 +33,7 @@ from harness.storage.signature import Signature, short_labels
 
 PROPERTIES: Final = (
     *("task", "model", "variant", "judge", "group", "metric"),
-    *("data", "limit", "seed", "version"),
+    *("data", "limit", "seed", "version", "prompts"),
 )
 """What distinguishes scores; any of them may be an axis, the panels or the series."""
 RESOLUTION, DETECTION = "intent_resolution", "intent_detection_pairs"
@@ -63,7 +63,7 @@ class ScoreFilter:
         wanted = {"judge": self.judges, "variant": self.variants, "task": self.tasks}
         for name, names in wanted.items():
             kept = kept[kept[name].isin(names)] if names else kept
-        keys = [*PROPERTIES, "prompts", "judge_version"]
+        keys = [*PROPERTIES, "judge_version"]
         joined = kept.assign(joined=kept.decoding.str.count(r"\+"))
         return kept.loc[joined.groupby(keys, sort=False, dropna=False).joined.idxmax()]
 
