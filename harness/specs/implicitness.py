@@ -53,13 +53,26 @@ class Llm2VecSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="llm2ve
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
 
 
+class PythonEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="python"):
+    """An encoder of one's own: a class, `entry: package.module:Class` or `~/file.py:Class`.
+
+    Its method `encode` makes a row of numbers of each text of a list. `version` is that of its
+    weights, which its source does not say.
+    """
+
+    entry: str
+    version: str = ""
+
+
 class HostedEncoderSpec(Spec, frozen=True, kw_only=True, tag_field="kind", tag="hosted"):
     """The embeddings of a server: `model` is a name in configs/models."""
 
     model: str
 
 
-LocalEncoderSpec = MiniLMSpec | CharNgramsSpec | SentenceTransformerSpec | Llm2VecSpec
+LocalEncoderSpec = (
+    MiniLMSpec | CharNgramsSpec | SentenceTransformerSpec | Llm2VecSpec | PythonEncoderSpec
+)
 EncoderSpec = LocalEncoderSpec | HostedEncoderSpec
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from zlib import crc32
 
 import msgspec
@@ -32,6 +32,7 @@ from harness.models.vectors import (
 )
 from harness.parts import digest
 from harness.specs import implicitness as specs
+from harness.specs.plugins import Extension, foreign_code, own_entry
 from harness.storage.files import write_whole
 from harness.text.cleanup import bare
 from harness.text.languages import is_foreign
@@ -316,6 +317,47 @@ class SentenceTransformers(TokenEncoder):
         return folder
 
 
+@dataclass(frozen=True)
+class OwnEncoder:
+    """An encoder of other people's code; its rows are scaled to length 1."""
+
+    entry: str
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """The entry of its class."""
+        return self.entry
+
+    @property
+    def digest(self) -> str:
+        """Digest of the entry, the source behind it and the version of the weights."""
+        return digest(("python", self.entry, self._class.source, self.version))
+
+    @cached_property
+    def _class(self) -> Extension:
+        return own_entry(self.entry, Path(), where=f"encoder {self.entry}")
+
+    @cached_property
+    def _made(self) -> Any:  # noqa: ANN401 - of a class that we do not know
+        return self._class.value()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts into unit-norm rows, in their order; distinct ones once."""
+        return row_of_each(texts, self._rows)
+
+    def _rows(self, texts: list[str]) -> Vectors:
+        with foreign_code(f"encoder {self.entry}"):
+            made = self._made.encode([*map(without_surrogates, texts)])
+            rows: Vectors = np.asarray(made, dtype=np.float32)
+        sizes = np.linalg.norm(rows, axis=-1, keepdims=True)
+        if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+            fact = f"encoder {self.entry} made rows of shape {rows.shape} of {len(texts)} texts"
+            raise ModelError(f"{fact}; `encode` gives a row of finite numbers for each")
+        scaled: Vectors = np.divide(rows, sizes, out=np.zeros_like(rows), where=sizes > 0)
+        return scaled
+
+
 def package_folder(package: str) -> Path:
     """The folder `model` of an installed package, which is not imported."""
     spec = find_spec(package)
@@ -338,6 +380,8 @@ def _encoder(spec: specs.LocalEncoderSpec) -> Encoder:
             return CharNgrams()
         case specs.SentenceTransformerSpec():
             return SentenceTransformers(**msgspec.structs.asdict(spec))
+        case specs.PythonEncoderSpec():
+            return OwnEncoder(spec.entry, spec.version)
         case specs.Llm2VecSpec():
             from harness.models.encoders.llm2vec import Llm2Vec
 

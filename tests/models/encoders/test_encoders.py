@@ -9,7 +9,7 @@ import pytest
 from harness.errors import ModelError
 from harness.models.encoders import encoders
 from harness.models.encoders.encoders import PACKAGE, MiniLM, SentenceTransformers, encoder_of
-from harness.specs.implicitness import MiniLMSpec
+from harness.specs.implicitness import MiniLMSpec, PythonEncoderSpec
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +54,35 @@ def test_ngram_similarity_matches_a_count_by_hand() -> None:
 def test_ngram_columns_are_the_same_on_every_machine() -> None:
     # crc32(b"  ") is 0xef331695, so its column of 4,096 is 0x695.
     assert np.flatnonzero(encoders.CharNgrams().encode([""])[0]).tolist() == [0x695]
+
+
+# --- an encoder of one's own ---
+
+OWN = """
+class Lengths:
+    def encode(self, texts):
+        return [[len(text), 3] for text in texts] if "bad" not in texts else [[1, 2]]
+"""
+
+
+def test_a_class_of_ones_own_encodes_and_its_source_and_version_are_its_digest(
+    tmp_path: Path,
+) -> None:
+    def own(source: str, version: str) -> encoders.Encoder:
+        (tmp_path / "own.py").write_text(source)
+        entry = f"{tmp_path / 'own.py'}:Lengths"
+        encoder_of.cache_clear()
+        return encoder_of(PythonEncoderSpec(entry=entry, version=version))
+
+    made = own(OWN, "1")
+    assert made.encode(["four", "", "four"]) == pytest.approx(
+        np.array([[0.8, 0.6], [0, 1], [0.8, 0.6]])
+    )
+    digests = {own(*of).digest for of in ((OWN, "1"), (OWN, "2"), (OWN + "#", "1"))}
+    assert len(digests) == 3
+    assert made.digest in digests
+    with pytest.raises(ModelError, match=r"rows of shape \(1, 2\) of 2 texts"):
+        made.encode(["bad", "good"])
 
 
 # --- the packaged model ---
