@@ -13,7 +13,7 @@ from harness.pipeline.verdict_frame import named_groups
 from harness.stats import comparison
 from harness.stats.clustered import clustered_mean, paired_gap
 from harness.stats.estimate import Estimate, mean
-from harness.stats.missing import difference_bounds, missing_gap
+from harness.stats.missing import difference_bounds
 from harness.storage.runs import RunFile
 
 DIFFERENCE, PHI = "difference", "phi"
@@ -79,11 +79,12 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         names = (view.file.run.task, view.file.model.name, view.variant, label, view.judge.name)
         found |= dict(zip((f"{name}_{side}" for name in _SIDES), names, strict=True))
         found[f"mean_{side}"] = mean(read[side].tolist())
-        found[f"missing_{side}"] = int(items[side].isna().sum())
+        found[f"missing_{side}"] = int(items[f"lost_{side}"].sum())
         found[f"signature_{side}"] = view.signature(label)
     if found["missing_a"] + found["missing_b"]:
+        lost = [items[f"lost_{side}"].to_numpy() for side in "ab"]
+        found["p_missing"] = paired_gap(lost[0], lost[1], items["cluster"].to_numpy()).p
         sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
-        found["p_missing"] = missing_gap(*sides, items["cluster"].to_numpy()).p
         found["least"], found["most"] = difference_bounds(*sides, pairing.ranges)
     if pairing.is_right_or_wrong:
         table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
@@ -111,7 +112,7 @@ def _difference(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         above = clustered_mean(scaled, clusters, limits=pairing.limits(at_a, at_b))
         row |= {"above_chance": above.value, "p_above_chance": above.p}
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
-        if len(read) < len(items):
+        if items[["lost_a", "lost_b"]].any(axis=None):
             sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
             bounds = difference_bounds(*sides, pairing.ranges, (at_a, at_b))
             row |= dict(zip(("least", "most"), bounds, strict=True))

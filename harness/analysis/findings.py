@@ -65,9 +65,9 @@ def missing_findings(rows: DataFrame) -> list[str]:
 
 def wrong_findings(pairings: Iterable[Pairing]) -> list[str]:
     """Of how many items missing verdicts count as wrong, in one sentence; none if nothing is."""
-    lost = [one.items[["a", "b"]].isna() for one in pairings]
+    lost = [one.items[["lost_a", "lost_b"]] for one in pairings]
     worst = max(lost, key=lambda side: side.to_numpy().sum() / max(1, len(side)))
-    a, b = (int(worst[side].sum()) for side in "ab")
+    a, b = worst.sum().tolist()
     counts = f"at most {a} of A and {b} of B, of {len(worst)}"
     return [f"missing verdicts count as the least value: {counts}"] if a + b else []
 

@@ -30,12 +30,14 @@ DECISIONS = "what was chosen is compared, not how probable it was"
 class ComparedRun:
     """A run with its `verdict_frame`, and the sample's `id`.
 
-    `said` has a row a sample, by its id: hashes of its fields and references, in this process.
+    `said` has a row a sample, by its id: hashes of its fields and references, in this process. With
+    `is_wrong` a missing verdict counts as the least that it can be, if that is known.
     """
 
     file: RunFile
     verdicts: DataFrame
     said: DataFrame
+    is_wrong: bool = False
 
     @classmethod
     def read(cls, folder: RunFolder) -> "ComparedRun":
@@ -74,8 +76,9 @@ def ways(verdicts: DataFrame) -> list[tuple[str, str]]:
 class RunView:
     """One judge's scores of a run under a variant or pool, a row a sample.
 
-    `scores` has `id`, `cluster`, `group`, `sample_choices` and `value`. `snapshots` are those of
-    the model under test and of the judge model, empty where unknown.
+    `scores` has `id`, `cluster`, `group`, `sample_choices`, `value`, and whether any verdict behind
+    it is `lost`. `snapshots` are those of the model under test and of the judge model, empty where
+    unknown.
     """
 
     file: RunFile
@@ -103,6 +106,8 @@ def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
             f"({names}), which share no row; name one in the model's YAML and repeat the run"
         )
     single, pools, found = set(read["decoding"].unique()), frames.averages(run.file.task), []
+    ends = value_range(judge, judge.metric) if run.is_wrong else None
+    least = ends[0] if ends else np.nan
     for snapshots, own in parts:
         for block in frames.blocks(own, run.file.task, has_groups=False):
             is_pool, verdicts = block.is_average, block.verdicts
@@ -110,20 +115,25 @@ def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
             members = pools[block.variant] if is_pool else ()
             if block.decoding in single and {*members} <= {*verdicts["variant"].unique()}:
                 of = (run.file, judge, block.variant, block.decoding, snapshots)
-                found.append(RunView(*of, _scores(verdicts, is_pool=is_pool), is_pool))
+                found.append(RunView(*of, _scores(verdicts, least, is_pool=is_pool), is_pool))
     return found
 
 
-def _scores(verdicts: DataFrame, *, is_pool: bool) -> DataFrame:
-    """A row a sample with its score; over several orders, by averaged probability if known."""
+def _scores(verdicts: DataFrame, least: float, *, is_pool: bool) -> DataFrame:
+    """A row a sample with its score; over several orders, by averaged probability if known.
+
+    What is missing counts as the `least`, or not, if that is NaN.
+    """
     codes, samples = verdicts["sample"].factorize()
-    sums, sizes = Clusters(codes, len(samples)).exact_sums(verdicts["value"].to_numpy())
+    of, values = Clusters(codes, len(samples)), verdicts["value"].to_numpy()
+    lost = of.totals(np.isnan(values)) > 0
+    sums, sizes = of.exact_sums(np.where(np.isnan(values), least, values))
     found, is_first = sums / sizes, ~verdicts["sample"].duplicated()
     if is_pool:
         likeliest = permuted(verdicts)[is_first]
         found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
     facts = ["id", "cluster", "group", "sample_choices"]
-    return verdicts.loc[is_first, facts].assign(value=found)
+    return verdicts.loc[is_first, facts].assign(value=found, lost=lost)
 
 
 def describe_run(file: RunFile) -> str:
@@ -145,7 +155,8 @@ class Pairing:
     """Two views and their common items, of one decoding each or of several together.
 
     `name` is the comparison's in tables. `items` has a row a sample and decoding: `id`, `cluster`,
-    `group`, `sample_choices`, and the scores `a` and `b`, NaN where one is missing.
+    `group`, `sample_choices`, the scores `a` and `b`, NaN where one is missing, and whether it is,
+    or counts as the least, in `lost_a` and `lost_b`.
     """
 
     kind: Kind
@@ -170,15 +181,6 @@ class Pairing:
         """The least and the greatest value of each side; None where it is not known."""
         first, second = (value_range(view.judge, view.judge.metric) for view in self.sides)
         return first, second
-
-    def with_wrong(self) -> "Pairing":
-        """The same with missing scores as the least that they can be; SpecError if not known."""
-        if None in self.ranges:
-            name = next(v for v, own in zip(self.sides, self.ranges, strict=True) if own is None)
-            fact = f"--missing wrong: of {name.judge.metric} by {name.judge.name}"
-            raise SpecError(f"{fact} no least value is known; name another judge")
-        least = [own[0] for own in self.ranges if own is not None]
-        return replace(self, items=self.items.fillna(dict(zip("ab", least, strict=True))))
 
     def limits(self, at_a: float = 0.0, at_b: float = 0.0) -> Limits | None:
         """What a difference can be, of values above chance levels; None where it is not known."""
@@ -227,6 +229,23 @@ def of_one_task(first: ComparedRun, second: ComparedRun, judge: str | None) -> P
         names = f"{describe_run(first.file)} and {describe_run(second.file)}"
         raise SpecError(f"{names} are of two tasks; name two runs of one task")
     return _of_one_task((first, second), (judge, judge))
+
+
+def of_known_least(pairings: Sequence[Pairing]) -> tuple[list[Pairing], list[str]]:
+    """The pairings whose judges have a known least value, and a note on the others.
+
+    SpecError where there are only others.
+    """
+    kept = [one for one in pairings if None not in one.ranges]
+    ends = [(one.sides, one.ranges) for one in pairings if None in one.ranges]
+    views = [view for sides, own in ends for view, end in zip(sides, own, strict=True) if not end]
+    names = dict.fromkeys(f"{view.judge.metric} by {view.judge.name}" for view in views)
+    if not names:
+        return kept, []
+    fact = f"--missing wrong: of {' and '.join(names)} no least value is known"
+    if not kept:
+        raise SpecError(f"{fact}; name another judge")
+    return kept, [f"{fact}: left out"]
 
 
 def unpaired(run: ComparedRun, pairings: Sequence[Pairing], judge: str | None) -> list[str]:
@@ -407,9 +426,9 @@ def _paired(
     for variant in dict.fromkeys(second.variant for _, second in pairs):
         each = []
         for one, other in (pair for pair in pairs if pair[1].variant == variant):
-            items = one.scores.rename(columns={"value": "a"})
-            values = other.scores[["id", "value"]].rename(columns={"value": "b"})
-            items = items.merge(values, on="id")
+            items = one.scores.rename(columns={"value": "a", "lost": "lost_a"})
+            values = other.scores[["id", "value", "lost"]]
+            items = items.merge(values.set_axis(["id", "b", "lost_b"], axis=1), on="id")
             items = items if common is None else items[items["id"].isin(common)]
             each.append(Pairing(kind, name, one, other, (one.decoding, other.decoding), items))
         yield from each

@@ -1,7 +1,7 @@
 """The commands that put two runs side by side: compare, and the gate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isnan
 
@@ -55,24 +55,25 @@ def compare(sides: Sides, results: Results = RESULTS, is_json: AsJson = False) -
     matched, notes = _matched([find_runs(results, [name]) for name in named])
     if sides.judge_b is not None and not matched[0][1:]:
         raise SpecError("--judge-b names the judge of a second run, and there is one; leave it out")
+    is_wrong = options.is_missing_wrong(sides.missing)
     judges, pairs, is_part = (sides.judge_a, sides.judge_b), list[pairings.Pairing](), bool(notes)
     files = list[RunFile]()
     for folders in matched:
-        runs = [ComparedRun.read(folder) for folder in folders]
+        runs = [replace(ComparedRun.read(folder), is_wrong=is_wrong) for folder in folders]
         both = pairings.between(runs[0], runs[1], judges) if runs[1:] else None
         own, said, unmatched = both or pairings.within(runs[0], sides.judge_a)
         pairs, notes, is_part = [*pairs, *own], [*notes, *said], is_part or bool(unmatched)
         files += [run.file for run in runs]
-    is_wrong = options.is_missing_wrong(sides.missing)
     if is_wrong:
-        notes += findings.wrong_findings(pairs)
-        pairs = [pair.with_wrong() for pair in pairs]
+        pairs, left_out = pairings.of_known_least(pairs)
+        notes += [*left_out, *findings.wrong_findings(pairs)]
     found = comparing.compare(pairs)
     name = comparing.comparison_name(files, (*judges, "wrong") if is_wrong else judges)
     if differ := other_versions(files[0].packages, files[-1].packages):
         words = "; ".join(f"{name} {old} in A, {new} in B" for name, old, new in differ)
         notes += [f"computed with other versions, which may be part of a difference: {words}"]
-    for note in dict.fromkeys([*notes, *(lost := findings.missing_findings(found))]):
+    lost = [] if is_wrong else findings.missing_findings(found)
+    for note in dict.fromkeys([*notes, *lost]):
         warn(note)
     shown = found
     if matched[1:]:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from harness.stats.clustered import paired_gap
-from harness.stats.estimate import Estimate, Floats, Limits, Names
+from harness.stats.estimate import Floats, Limits
 
 
 def mean_bounds(mean: float, n: int, missing: int, limits: Limits) -> Limits:
@@ -35,8 +34,3 @@ def difference_bounds(
         ends.append([(np.where(np.isnan(side), end, side) - chance) / (1 - chance) for end in own])
     (low, high), (least, most) = ends
     return float(np.mean(low - most)), float(np.mean(high - least))
-
-
-def missing_gap(first: Floats, second: Floats, clusters: Names) -> Estimate:
-    """How much more of the first values are missing, as NaN, of the same items: `paired_gap`."""
-    return paired_gap(np.isnan(first), np.isnan(second), clusters)

@@ -14,11 +14,12 @@ from support.each import each
 from support.paired_runs import GOLD, NEAR, between, chosen, sample, stored, within, words_task
 from support.run_tables import score_rows
 
+from harness.analysis import pairings
 from harness.analysis.compare import compare, comparison_name
 from harness.analysis.flips import KEEPING, OTHERS, flip_rates
 from harness.analysis.pairings import Judges, Pairings
 from harness.core import Sample
-from harness.errors import StoreError
+from harness.errors import SpecError, StoreError
 from harness.pipeline.transforms import BY, FROM, KEEPS
 from harness.stats.comparison import holm
 from harness.storage.frames import Row, records
@@ -64,6 +65,30 @@ def test_ties_and_missing_are_of_the_fourfold_table_and_p_is_mcnemars() -> None:
     assert counts(row) == (2, 4, 0, 1, 1)
     # Four items and a half of a tie are right in the first alone, and none in the second.
     assert row.p == pytest.approx(2 * stats.t.sf(4.5 / sqrt(4.5), 7))
+
+
+def test_a_missing_order_counts_as_wrong_by_itself() -> None:
+    sides = chosen([[None, 0.9] * 6, [0.9] * 12]), chosen([[0.9] * 12] * 2)
+    runs = [replace(paired_runs.compared(run), is_wrong=True) for run in sides]
+
+    row = next(r for r in rows_of(pairings.between(runs[0], runs[1])) if r.variant_a == "all")
+
+    assert (row.mean_a, row.mean_b, row.n, row.missing_a, row.missing_b) == (0.75, 1, 12, 6, 0)
+    assert (row.least, row.most) == (-0.25, -0.25)
+
+
+def test_a_judge_without_a_least_value_is_left_out_where_missing_verdicts_are_wrong() -> None:
+    own = JudgeEntry("own", "warmth", "own:00|mine")
+    readings = {("base", "T0.3", name): "10.1" for name in ("near", "own")}
+    run, lone = (stored(words_task(gaps={}), readings, judges=j) for j in ((NEAR, own), (own,)))
+    several, alone = between(run, run)[0], between(lone, lone)[0]
+
+    kept, notes = pairings.of_known_least(several)
+
+    assert [pair.first.judge.name for pair in kept] == ["near"]
+    assert notes == ["--missing wrong: of warmth by own no least value is known: left out"]
+    with pytest.raises(SpecError, match="name another judge"):
+        pairings.of_known_least(alone)
 
 
 MODEL = stored(words_task(), {("base", "T0.3", "near"): "1"}).file.model
