@@ -85,12 +85,9 @@ def probe_figures(scores: Sequence[float], *, scorer: str = "") -> DataFrame:
     docs/impscore.md has the columns. An AUC is of each implicit kind, and all of them, over each
     plain kind and all; over all also that of `words` alone, and the `gain` over it; a `share` for
     each inner edge of the published bins. Weak is an AUC whose interval begins below WEAK or, over
-    all plain kinds, whose gain does not begin above 0. ValueError for a wrong number of scores, and
-    for one that is not finite.
+    all plain kinds, whose gain does not begin above 0.
     """
     known = probes()
-    if len(scores) != len(known):
-        raise ValueError(f"{len(scores)} scores for {len(known)} probe sentences")
     known = known.assign(score=scores, words=word_scores())
     found = pandas.DataFrame(_figures(known)).assign(scorer=scorer)
     least = found["low"].fillna(found["value"])

@@ -25,7 +25,7 @@ from harness.models.encoders.encoders import Encoder, TokenEncoder
 from harness.models.local.heads import read_arrays, write_arrays
 from harness.models.vectors import Progress, Vectors, chunks, reported_chunks
 from harness.parts import digest
-from harness.specs.implicitness import Direction, Form, LocalEncoderSpec, Role
+from harness.specs.implicitness import Form, LocalEncoderSpec, Role
 from harness.specs.schema import Spec, load_spec
 from harness.storage.cells import decode_json
 from harness.storage.files import write_whole
@@ -67,15 +67,6 @@ class Head:
     form: Form = PUBLISHED
     card: HeadCard | None = None
     seen: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        if len({maps.semantic.shape for maps in self.members}) != 1:
-            raise ValueError(f"head {self.name}: one or more members, all of one shape")
-        for maps in self.members:
-            if (maps.transfer_semantic is None) == (self.form.direction is Direction.THIRD):
-                raise ValueError(f"head {self.name}: two maps in the third space, else one")
-            if not all(np.isfinite(matrix).all() for matrix in _named(maps).values()):
-                raise ValueError(f"head {self.name}: its matrices have values that are no numbers")
 
     @property
     def width(self) -> int:

@@ -238,8 +238,6 @@ def difference_ci(
 
 def sums_without(rows: Floats, resamples: Resamples) -> Floats:
     """The sum of the rows' columns over all clusters but one, for each: clusters x columns."""
-    if len(rows) != len(resamples.places):
-        raise ValueError(f"clusters of {len(resamples.places)} rows, not of {len(rows)}")
     totals = resamples.totals(rows)
     return np.asarray(totals.sum(axis=0) - totals, dtype=np.float64)
 
@@ -338,8 +336,6 @@ def _alpha_without(
 ) -> tuple[Estimate, Floats]:
     """Alpha, and alpha without each cluster, NaN where only one value is left."""
     cells = np.asarray(ratings, dtype=np.float64)
-    if len(cells) != len(resamples.places):
-        raise ValueError(f"clusters of {len(resamples.places)} rows, not of {len(cells)}")
     flat = table(cells.reshape(int(np.prod(cells.shape[:-1])), cells.shape[-1]))
     pairs, estimate = pairable(flat), alpha(flat, scale)
     if estimate.value is None:

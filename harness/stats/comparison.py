@@ -27,8 +27,6 @@ def williams_test(
     cells: where judges err alike within a dialogue, it finds what is not there in 11 to 33 of 100
     comparisons. None: "too few" below four cells, "degenerate" without a variance.
     """
-    if max(abs(first), abs(second), abs(between)) > 1:
-        raise ValueError(f"correlations lie in -1..1, not {first!r}, {second!r}, {between!r}")
     if n < 4:
         return Estimate.missing(NoValue.TOO_FEW, n)
     determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
@@ -86,11 +84,6 @@ def annotator_test(
     """
     rows, column = table(raters), table(np.reshape(judge, (-1, 1)))
     names = np.arange(len(rows)) if clusters is None else np.asarray(clusters, dtype=str)
-    if not len(rows) == len(column) == len(names) or not 0 <= epsilon < 1:
-        raise ValueError(
-            f"one judge's rating and cluster a unit and 0 <= epsilon < 1, not {len(column)} ratings"
-            f" for {len(rows)} units of {len(names)} clusters and {epsilon!r}"
-        )
     has_two = (~np.isnan(rows)).any(axis=0).sum() >= 2
     is_kept = ((~np.isnan(rows)).sum(axis=1) >= 2) & ~np.isnan(column[:, 0])
     rows, column, names = rows[is_kept], column[is_kept], names[is_kept]
@@ -167,8 +160,6 @@ Fourfold = tuple[int, int, int, int]
 
 def fourfold(first: Flags, second: Flags) -> Fourfold:
     """The fourfold table of two sets of verdicts, an item at each place."""
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} verdicts and {len(second)}")
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     both, ours, theirs = int((one & other).sum()), int(one.sum()), int(other.sum())
     return both, ours - both, theirs - both, len(one) - ours - theirs + both

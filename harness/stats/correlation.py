@@ -211,11 +211,6 @@ def cross_fitted_acc_eq(
     one cluster, or where the documents outside a fold have no pair to fit on.
     """
     rows, others = complete(human, judge)
-    if len(clusters) != len(rows) or folds < 2:
-        raise ValueError(
-            f"one cluster a document and two folds or more, not {len(clusters)} clusters for "
-            f"{len(rows)} documents and {folds} folds"
-        )
     # A cluster's fold depends on the seed and the names alone.
     names, numbers = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     places = (estimates.generator(seed).permutation(len(names)) % folds)[numbers]
@@ -259,8 +254,6 @@ def _pairs(human: ArrayLike, judge: ArrayLike) -> _Pairs:
 
 
 def _accuracies(pairs: _Pairs, epsilon: float) -> Floats:
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon is a difference, 0 or more, not {epsilon!r}")
     is_tie = pairs.difference <= epsilon + pairs.rounding
     is_right = np.where(is_tie, pairs.is_human_tie, pairs.is_concordant)
     right = np.bincount(pairs.document, weights=is_right, minlength=pairs.documents)

@@ -234,8 +234,6 @@ class Resamples(Clusters):
     @classmethod
     def of(cls, clusters: Sequence[str], *, seed: str, draws: int = 1000) -> "Resamples":
         """Draws of the clusters of rows: one cluster's name a row."""
-        if draws < 1:
-            raise ValueError(f"one draw or more, not {draws!r}")
         found = Clusters.named(clusters)
         return cls(found.places, found.clusters, seed, draws)
 
@@ -254,8 +252,6 @@ class Resamples(Clusters):
 
     def sums(self, rows: Floats) -> Floats:
         """The sum of the rows' columns in each draw, draws x columns."""
-        if len(rows) != len(self.places):
-            raise ValueError(f"{len(self.places)} rows were resampled, not {len(rows)}")
         totals = self.totals(rows)
         blocks = (counts @ totals for counts in self.counts())
         return np.vstack([np.zeros((0, rows.shape[1])), *blocks])

@@ -124,8 +124,6 @@ def cluster_interval(
     the estimate's reason; "too few" below three clusters; "constant" where none moves it;
     "degenerate" where the error or an end is beyond the numbers of a computer.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"0 < level < 1, not {level!r}")
     count, value = len(parts.sums), estimate.value
     if value is None:
         return estimate.unbounded(estimate.reason, clusters=count)

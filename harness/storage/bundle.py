@@ -46,7 +46,6 @@ def unpack(path: Path, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
 def _checked(path: Path, entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     if len(entries) > MOST_FILES:
         raise _unsafe(path, f"has {len(entries)} files, more than {MOST_FILES}")
-    seen: set[str] = set()
     for entry in entries:
         name, mode = entry.filename, entry.external_attr >> 16
         parts = name.removesuffix("/").split("/")
@@ -54,11 +53,6 @@ def _checked(path: Path, entries: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo
             raise _unsafe(path, f"names a file {name!r}, which may lead out of its folder")
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR if entry.is_dir() else 0):
             raise _unsafe(path, f"{name!r} is a link or no plain file")
-        if entry.flag_bits & 1:
-            raise _unsafe(path, f"{name!r} is encrypted")
-        if name.casefold() in seen:
-            raise _unsafe(path, f"holds {name!r} twice")
-        seen.add(name.casefold())
     return [entry for entry in entries if not entry.is_dir()]
 
 

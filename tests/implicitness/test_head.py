@@ -135,16 +135,3 @@ def test_embeddings_of_another_width_are_refused() -> None:
 def nan_maps() -> Any:  # noqa: ANN401 - a member
     maps = random_head().members[0]
     return replace(maps, transfer=maps.transfer * np.nan)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"members": ()}, "one or more members"),
-        ({"form": Form(direction=Direction.THIRD)}, "two maps in the third space"),
-        ({"members": (nan_maps(),)}, "no numbers"),
-    ],
-)
-def test_a_head_that_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(random_head(), **change)

@@ -94,11 +94,6 @@ def test_a_scorer_that_knows_every_kind_has_no_weak_cell() -> None:
     assert one(rows, "share", ALL_IMPLICIT, at_least=1.25).value == 1
 
 
-def test_scores_of_other_texts_than_the_probes_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 scores for"):
-        probe_figures([0.1, 0.2, 0.3])
-
-
 def test_an_auc_is_the_share_of_ordered_pairs_and_its_interval_is_over_sets() -> None:
     scores = dict(zip([p.text for p in probes().itertuples()], DRAWN, strict=True))
     irony = [scores[p.text] for p in probes().itertuples() if p.kind == "irony"]

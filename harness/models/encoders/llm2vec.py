@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 from warnings import catch_warnings, simplefilter
 
-from harness.errors import ModelError, SpecError
+from harness.errors import ModelError
 from harness.lazy import PreTrainedModel, PreTrainedTokenizerBase, torch
 from harness.models.encoders.networks import padded
 from harness.models.extras import require
@@ -98,12 +98,6 @@ class Llm2Vec(Spreadable):
     batch_tokens: int = 4096
 
     name: ClassVar[str] = "llm2vec"
-
-    def __post_init__(self) -> None:
-        if SEPARATOR in self.instruction:
-            raise SpecError(f"the instruction {self.instruction!r} has {SEPARATOR}; leave it out")
-        if self.max_length < 1:
-            raise SpecError(f"max_length is {self.max_length}; give 1 or more (the package's: 512)")
 
     @cached_property
     def digest(self) -> str:

@@ -198,8 +198,6 @@ def token_report(
     rest are scored tokens a choice.
     """
     distinct = {(each.messages, each.choices): each for each in requests if each.choices}
-    if not distinct:
-        raise ValueError("a token report needs requests with choices")
     counts, ungiven, spanning, differing = list[int](), 0, 0, 0
     for (messages, choices), request in distinct.items():
         try:

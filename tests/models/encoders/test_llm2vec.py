@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from support.tiny_llm2vec import TinyLlm2Vec, build_tiny_llm2vec
 
-from harness.errors import ModelError, SpecError
-from harness.models.encoders.llm2vec import SEPARATOR, Llm2Vec
+from harness.errors import ModelError
+from harness.models.encoders.llm2vec import Llm2Vec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,15 +134,6 @@ def test_a_missing_package_names_the_install_line(tiny: TinyLlm2Vec) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert 'need peft, not installed here; run: pip install -e ".[local]"' in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "fact"),
-    [({"instruction": f"a {SEPARATOR}"}, "leave it out"), ({"max_length": 0}, "give 1 or more")],
-)
-def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], fact: str) -> None:
-    with pytest.raises(SpecError, match=fact):
-        Llm2Vec("base", **options)
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,6 @@ def test_a_request_that_several_samples_share_counts_once() -> None:
     assert token_report([NUMBERS, same], built("gpt2"), is_chat=False)["choices"] == 2
 
 
-def test_a_report_without_choices_is_refused() -> None:
-    with pytest.raises(ValueError, match="a token report needs requests with choices"):
-        token_report([replace(NUMBERS, choices=())], built("gpt2"), is_chat=False)
-
-
 def test_a_template_that_refuses_the_turns_is_named_with_the_sample() -> None:
     refusing = built("gpt2", "{{ raise_exception('users only') }}")
     with pytest.raises(ModelError, match=r"turns of sample one: users only; set `choice_prompt"):
