@@ -129,7 +129,7 @@ def report(
     ),
     results: Results = RESULTS,
 ) -> None:
-    """Write one HTML page of runs: what was asked, who is better, and every answer.
+    """Write one HTML page of runs: who is better, every answer, and what was asked.
 
     The page opens from disk, needs no server and asks nothing of any host. It holds prompts and
     answers: share it only where you may share these. With --serve nothing is written: the page is

@@ -132,9 +132,30 @@ def test_the_page_does_not_depend_on_the_order_in_which_calls_arrived(tmp_path: 
 
 
 def test_the_headline_says_in_words_who_is_better_and_by_how_much(page: str) -> None:
-    lines = section(data_of(page), "headline")["lines"]
+    lines = section(data_of(page), "differences")["lines"]
     told = [line for line in lines if "by choice" in line]
     assert re.search(r"alpha is better than beta by \d+ to \d+ points, on \d+ ", told[0])
+
+
+def test_the_top_has_one_sentence_a_picture_a_task_and_models_by_tasks(page: str) -> None:
+    first, *_, asked, cost = data_of(page)["sections"]
+
+    assert [one["name"] for one in (first, asked, cost)] == ["headline", "asked", "cost"]
+    assert first["lines"] == [
+        "Of 2 models, alpha may be the best on all 2 tasks; the only one: alpha on posed, stress."
+    ]
+    assert [one["title"] for one in first["dots"]] == [
+        "posed: all, by gold",
+        "stress: plain, by choice",
+    ]
+    assert first["dots"][1]["chance"] == [0.5]
+    [(_, value, low, high, is_control), beta] = first["dots"][0]["rows"]
+    assert low < value < high > beta[1]
+    assert not is_control
+    [table] = first["tables"]
+    assert [one["name"] for one in table["columns"]] == ["model", "posed", "stress"]
+    marks = [[cell[4] for cell in row[1:]] for row in table["rows"]]
+    assert marks == [["\u25cf", "\u25cf"], ["", ""]]
 
 
 def test_a_single_model_is_compared_with_the_chance_level_of_what_ranks_it() -> None:
@@ -167,7 +188,7 @@ def test_of_two_recipes_boards_are_named_by_what_differs_and_ranks_come_first(
     names = [table["pick"] for table in tables]
     assert names[:2] == ["plain, by choice, T0", "plain, by near, T0"]
     assert "plain, by choice, A1" in names
-    lines = section(data, "headline")["lines"]
+    lines = section(data, "headline")["lines"] + section(data, "differences")["lines"]
     assert lines[0].startswith("On stress (plain, by choice, T0), ")
     assert len(set(lines)) == len(lines)
 

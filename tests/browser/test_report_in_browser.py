@@ -255,7 +255,7 @@ def test_a_table_is_copied_as_latex_and_as_csv(opened: Driver) -> None:
         opened.execute_script("arguments[0].click()", button)
     latex, table = wait(opened, "return kept.length === 2 && kept")
 
-    assert r"\begin{tabular}{rllrrrr}" in latex
+    assert r"\begin{tabular}{rrlrrrr}" in latex
     assert r"1 & 1 & alpha & " in latex
     assert (
         table.splitlines()[0]
@@ -309,6 +309,15 @@ def test_dark_light_and_as_the_system(opened: Driver) -> None:
         assert opened.execute_script(back) == wanted
 
 
+def test_the_top_draws_a_dot_a_model_and_the_end_says_what_was_asked(opened: Driver) -> None:
+    dots = texts(opened, "#headline .dots tbody th")
+    assert dots == ["alpha", "beta"] * 2
+    assert len(found(opened, "#headline .dots circle.dot")) == len(dots)
+    assert texts(opened, "#headline .dots text.chance") == ["chance"] * 2
+    heads = texts(opened, "main h2")
+    assert (heads[0], heads[-3:]) == ("Result", ["Items", "What was asked", "Cost"])
+
+
 def test_the_page_fits_a_telephone(opened: Driver) -> None:
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -316,6 +325,11 @@ def test_the_page_fits_a_telephone(opened: Driver) -> None:
     press(opened, "o")
 
     assert opened.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert opened.execute_script(
+        "const box = document.querySelector('#differences .scroll'); box.scrollLeft = 200;"
+        "const left = box.getBoundingClientRect().left, name = box.querySelector('tbody th');"
+        "return box.scrollLeft > 0 && Math.abs(name.getBoundingClientRect().left - left) < 1"
+    ), "the model stays where a table is scrolled"
     opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 

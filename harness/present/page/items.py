@@ -42,7 +42,7 @@ MOST_ANSWERS = 20_000
 _LOT = 16
 Cell = tuple[float | None, float | None, float | None, int]
 """A number with its interval and the place of what is behind it; None where it has none."""
-Value = Cell | str | float | int | None
+Value = Cell | tuple[float | None, float | None, float | None, int, str] | str | float | int | None
 Array = tuple[object, ...]
 
 
@@ -61,12 +61,25 @@ class PageTable(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
+class PageDots(Struct, frozen=True):
+    """A picture of a board: of each model its name, value, interval, and whether it is a control.
+
+    `chance` has the levels of chance, which are drawn as lines.
+    """
+
+    title: str
+    metric: str
+    chance: Sequence[float]
+    rows: Sequence[tuple[str, float | None, float | None, float | None, bool]]
+
+
 class PageSection(Struct, frozen=True):
-    """A part of the page above the items."""
+    """A part of the page: sentences, pictures, tables."""
 
     name: str
     title: str
     lines: Sequence[str] = ()
+    dots: Sequence[PageDots] = ()
     tables: Sequence[PageTable] = ()
 
 

@@ -127,13 +127,17 @@ def _sections(
 ) -> list[PageSection]:
     lines, differences = _headlines(made, boards)
     ranked = [tables.leaderboard(made, board) for board in boards]
+    mains = [*{own.head.task: own for own in reversed(boards)}.values()][::-1]
+    several = tables.several(mains)
+    first, rest = ([several], lines) if several else (lines[:1], lines[1:])
+    every = [tables.matrix(made, mains)] if len(mains) > 1 else []
     found = [
-        PageSection("asked", "What was asked", [*tables.asked(made.files, made.called)]),
-        PageSection("headline", "The result in words", lines),
+        PageSection("headline", "Result", first, [*map(tables.dots, mains)], every),
         PageSection("alarms", "Alarms", alarms),
         PageSection("leaderboard", "Leaderboard", tables=ranked),
-        PageSection("differences", "Differences", tables=differences),
+        PageSection("differences", "Differences", rest, tables=differences),
         PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(made, boards)]),
+        PageSection("asked", "What was asked", [*tables.asked(made.files, made.called)]),
         PageSection("cost", "Cost", tables=[tables.costs(made)]),
     ]
     always = ("alarms", "headline")

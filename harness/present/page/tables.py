@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis.boards.scores import Row
 from harness.analysis.boards.scores import alarms as alarms_of
-from harness.analysis.boards.views import board_notes, ranked_on, ranks, recipe_labels
+from harness.analysis.boards.views import board_notes, levels, ranked_on, ranks, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import difference_words
 from harness.analysis.pairings import Kind, Pairing, of_one_task
@@ -21,7 +21,7 @@ from harness.lazy import DataFrame
 from harness.parts import Mode, Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.verdict_frame import ALL, averages
-from harness.present.page.items import NONE, PageParts, PageTable, Value
+from harness.present.page.items import NONE, PageDots, PageParts, PageTable, Value
 from harness.specs.models import CLASSIFIERS
 from harness.stats.comparison import holm
 from harness.storage.find_runs import data_words, is_trial
@@ -62,9 +62,9 @@ def table_of(title: str, lines: Sequence[Line], **more: Any) -> PageTable:  # no
 
 
 def _kind(name: str, values: Sequence[object]) -> str:
-    """How the script shows a column: text, number, count, missing, usd or p."""
+    """How the script shows a column: text, ranks, number, count, missing, usd or p."""
     if any(isinstance(one, str) for one in values):
-        return "text"
+        return "ranks" if name == "may be" else "text"
     known = {"missing": "missing", "p (Holm)": "p", "cost USD": "usd", "total USD": "usd"}
     is_number = any(isinstance(one, float) for one in values)
     return known.get(name, "number" if is_number else "count")
@@ -136,6 +136,69 @@ def in_order(page: PageParts, boards: DataFrame) -> list[Board]:
     ]
 
 
+def _metric(row: Row) -> str:
+    """The name of what ranks a board."""
+    return RANKED.get(row.ranked_by, str(row.metric).replace("_", " "))
+
+
+def _apart(board: DataFrame) -> DataFrame:
+    """The rows of a board, controls and constant answers after all others."""
+    is_apart = board["is_control"] | board["is_constant"]
+    return board.loc[is_apart.sort_values(kind="stable").index]
+
+
+def dots(own: Board) -> PageDots:
+    """A board as a picture."""
+    rows = [
+        (row.model, known(row.value), known(row.low), known(row.high), bool(row.is_control))
+        for row in _apart(own.rows).itertuples()
+    ]
+    title = f"{own.head.task}: {own.name}"
+    return PageDots(title, _metric(own.head), [*map(float, levels(own.rows))], rows)
+
+
+def matrix(page: PageParts, boards: Sequence[Board]) -> PageTable:
+    """Models by tasks, a board each; first who may be the best on most of them."""
+    lines: dict[str, dict[str, Value]] = {}
+    tops = Counter(row.model for own in boards for row in best(own.rows) if row.rank_best == 1)
+    for board, head, _ in boards:
+        for row in board[~board["is_control"]].itertuples():
+            ends = known(row.value), known(row.low), known(row.high), why(page, row)
+            marks = "\u25cf" * (row.rank_best == 1) + "*" * (row.missing > 0)
+            line = lines.setdefault(row.model, {"model": row.model})
+            line.setdefault(head.task, (*ends, marks))
+    names = [f"{head.task}: {_metric(head)}, {name}" for _, head, name in boards]
+    about = "\u25cf: may be the best by its ranks; *: verdicts are missing."
+    ordered = sorted(lines.values(), key=lambda line: -tops[str(line["model"])])
+    return table_of("Models by tasks", ordered, about=about, notes=[f"{'; '.join(names)}."])
+
+
+def several(boards: Sequence[Board]) -> str:
+    """Who may be the best on most of several tasks, a board each; empty if one or none ranks."""
+    ranked = {own.head.task: best(own.rows) for own in boards}
+    models = {row.model for rows in ranked.values() for row in rows}
+    tops = {
+        task: [row.model for row in rows if row.rank_best == 1]
+        for task, rows in ranked.items()
+        if len(rows) > 1
+    }
+    counts = Counter(model for own in tops.values() for model in own)
+    if len(tops) < 2 or not counts:
+        return ""
+    most = max(counts.values())
+    leads = [model for model, count in counts.items() if count == most]
+    alone: dict[str, list[str]] = {}
+    for task, own in tops.items():
+        if len(own) == 1:
+            alone.setdefault(own[0], []).append(task)
+    said = ", ".join(f"{model} on {', '.join(own)}" for model, own in alone.items())
+    rest = f"the only one: {said}" if alone else "no task has a single best model"
+    many = f"all {most}" if most == len(tops) else f"{most} of {len(tops)}"
+    return (
+        f"Of {len(models)} models, {' and '.join(leads)} may be the best on {many} tasks; {rest}."
+    )
+
+
 def leaderboard(page: PageParts, own: Board) -> PageTable:
     """Ranks, values, chance, counts, what is missing, cost."""
     board, head, pick = own
@@ -143,17 +206,16 @@ def leaderboard(page: PageParts, own: Board) -> PageTable:
     has_ways = board["answers"].nunique() > 1
     is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
     lines: list[Line] = []
-    for row in board.itertuples():
+    for row in _apart(board).itertuples():
         place = why(page, row)
         kind = " (control)" if row.is_control else " (constant answer)" * row.is_constant
-        value = RANKED.get(row.ranked_by, str(head.metric).replace("_", " "))
         lines.append(
             {
                 "rank": None if isnan(row.rank) else int(row.rank),
                 "may be": ranks(row),
                 "model": row.model + kind,
                 "answers": row.answers if has_ways else None,
-                value: (known(row.value), known(row.low), known(row.high), place),
+                _metric(head): (known(row.value), known(row.low), known(row.high), place),
                 "on shared items": known(row.shared) if is_shared else None,
                 "TPR": known(row.tpr) if is_rate else None,
                 "FPR": known(row.fpr) if is_rate else None,
@@ -355,7 +417,7 @@ def headline(board: Board, compared: Sequence[Row]) -> str:
 
 def _alone(row: Row) -> str:
     low, high, by = known(row.low), known(row.high), row.ranked_by
-    said = f"{row.model} has {RANKED.get(by, row.metric.replace('_', ' '))} {row.value:.3f}"
+    said = f"{row.model} has {_metric(row)} {row.value:.3f}"
     chance = 0.0 if by == "tpr_less_fpr" else None if by in RANKED else known(row.chance)
     said += "" if low is None else f" ({low:.3f} to {high:.3f})"
     if chance is None or low is None or high is None:

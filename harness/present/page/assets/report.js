@@ -63,10 +63,10 @@ function shown(value, kind) {
 const raw = (cell) => (Array.isArray(cell) ? cell[0] : cell);
 function cellNode(cell, kind, name) {
   if (!Array.isArray(cell)) return kind === "text" && cell !== null ? el("span", { class: "inline" }, String(cell)) : shown(cell, kind);
-  const [value, low, high, why] = cell;
+  const [value, low, high, why, mark] = cell;
   const words = shown(value, kind);
   const number = why >= 0 ? el("button", { type: "button", class: "num", "aria-label": `${words}, ${name}: recipe, missing, items`, onclick: () => openWhy(why, kind, name) }, words) : words;
-  return [number, low === null || high === null ? null : el("span", { class: "span" }, `${shown(low)} to ${shown(high)}`)];
+  return [number, mark ? ` ${mark}` : null, low === null || high === null ? null : el("span", { class: "span" }, `${shown(low)} to ${shown(high)}`)];
 }
 const FIELDS = ["task and prompts", "data", "variant", "model", "decoding, replies, seed", "judge", "way of judging", "version"];
 function recipe(text) {
@@ -134,11 +134,11 @@ function csv(table, rows) {
 function tableNode(table) {
   let rows = table.rows, order = [-1, 1];
   const body = el("tbody");
-  const heads = table.columns.map((column, place) => el("th", { scope: "col", class: column.kind === "text" ? null : "n" }, el("button", { type: "button", onclick: () => sort(place) }, column.name)));
   const first = Math.max(0, table.columns.findIndex((c) => c.kind === "text"));
+  const heads = table.columns.map((column, place) => el("th", { scope: "col", class: place === first ? "head" : column.kind === "text" ? null : "n" }, el("button", { type: "button", onclick: () => sort(place) }, column.name)));
   const named = (row, place) => `${table.columns[place].name}, ${row.filter((c, i) => table.columns[i].kind === "text" && i <= 3 && typeof c === "string").slice(0, 3).join(", ")}`;
   function draw() {
-    body.replaceChildren(...rows.map((row) => el("tr", {}, row.map((cell, place) => {
+    body.replaceChildren(...rows.map((row) => el("tr", { class: /\((control|constant answer)\)$/.test(row[first]) ? "apart" : null }, row.map((cell, place) => {
       const kind = table.columns[place].kind;
       return el(place === first ? "th" : "td", { scope: place === first ? "row" : null, class: kind === "text" ? null : "n" }, cellNode(cell, kind, named(row, place)));
     }))));
@@ -155,8 +155,9 @@ function tableNode(table) {
   }
   draw();
   return el("div", { class: "table" },
+    el("p", { class: "quiet" }, table.title, table.about ? el("div", {}, table.about) : null),
     el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": table.title },
-      el("table", {}, el("caption", { class: "quiet" }, table.title, table.about ? el("div", {}, table.about) : null), el("thead", {}, el("tr", {}, heads)), body)),
+      el("table", { "aria-label": table.title }, el("thead", {}, el("tr", {}, heads)), body)),
     table.notes.map((note) => el("p", { class: "quiet" }, note)),
     el("div", { class: "copy" },
       el("button", { type: "button", class: "small", onclick: () => copy(latex(table, rows), "LaTeX") }, "Copy as LaTeX"),
@@ -169,7 +170,34 @@ function picked(parts, name, draw) {
   show(0);
   if (parts.length === 1) return box;
   const list = el("select", { onchange: () => show(list.selectedIndex) }, parts.map((part) => el("option", {}, part.pick || part.title)));
-  return el("div", {}, el("div", { class: "pick" }, el("label", {}, `${name}: `, list), el("span", { class: "quiet" }, `${parts.length} to choose from`)), box);
+  return el("div", {}, el("div", { class: "pick" }, el("label", {}, `${name}: `, list)), box);
+}
+// ---- pictures ----
+const svg = (tag, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+function scaleOf(values) { // ends and ticks: quarters for shares, else about five round steps
+  const [least, most] = [Math.min(...values), Math.max(...values)], isShare = least >= -1 && most <= 1;
+  const rough = isShare ? 0.25 : (most - least || 1) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = isShare ? 0.25 : power * [1, 2, 5, 10].find((n) => n * power >= rough);
+  const low = isShare ? Math.min(0, Math.floor(least / step) * step) : Math.floor(least / step) * step;
+  const count = Math.round(((isShare ? 1 : Math.ceil(most / step) * step) - low) / step);
+  const at = (value) => `${(4 + (92 * (value - low)) / (count * step)).toFixed(2)}%`;
+  return { at, ticks: [...Array(count + 1).keys()].map((n) => low + n * step).filter((_, n) => count < 7 || n % 2 === 0) };
+}
+function dotsNode(dots) { // a table: name, picture, value; a row of pictures is one line high, so that lines of chance join
+  const known = [...dots.rows.flatMap((row) => row.slice(1, 4)), ...dots.chance].filter((v) => v !== null);
+  if (!known.length) return null;
+  const { at, ticks } = scaleOf(known), upright = (values, kind) => values.map((v) => svg("line", { x1: at(v), x2: at(v), y1: "0", y2: "100%", class: kind }));
+  const picture = (words, ...parts) => el("td", { class: "picture" }, svg("svg", { width: "100%", height: "22", role: "img", "aria-label": words }, upright(ticks, "grid"), upright(dots.chance, "chance"), parts));
+  const label = (v, y, kind, words) => svg("text", { x: at(v), y, class: kind, "text-anchor": "middle", text: words });
+  const rows = dots.rows.map(([name, value, low, high, isControl]) => el("tr", { class: isControl ? "apart" : null },
+    el("th", { scope: "row" }, name), picture(`${name}: ${shown(value)}${low === null ? "" : `, ${shown(low)} to ${shown(high)}`}`,
+      low === null || high === null ? null : svg("line", { x1: at(low), x2: at(high), y1: "11", y2: "11", class: "ends" }),
+      value === null ? null : svg("circle", { cx: at(value), cy: "11", r: "4.5", class: isControl ? "hollow" : "dot" })),
+    el("td", { class: "n" }, shown(value))));
+  const scale = el("tr", {}, el("td", {}), el("td", { class: "picture" }, svg("svg", { width: "100%", height: "18", role: "img", "aria-label": `scale from ${ticks[0]} to ${ticks[ticks.length - 1]}` }, ticks.map((v) => label(v, 14, "tick", String(Number(v.toFixed(4))))))), el("td", {}));
+  const chance = dots.chance.length ? el("tr", {}, el("td", {}), el("td", { class: "picture" }, svg("svg", { width: "100%", height: "16", role: "img", "aria-label": `chance ${dots.chance.map((v) => shown(v)).join(" to ")}` }, label(dots.chance[0], 12, "chance", "chance"))), el("td", {})) : null;
+  return el("div", {}, el("p", {}, el("strong", {}, dots.title), el("span", { class: "quiet" }, ` ${dots.metric}, 95% intervals${dots.rows.some((row) => row[4]) ? "; hollow: controls" : ""}`)),
+    el("table", { class: "dots", "aria-label": dots.title }, el("colgroup", {}, ["names", "", "n"].map((kind) => el("col", { class: kind }))), el("tbody", {}, chance, rows, scale)));
 }
 function byTask(parts) {
   const grouped = new Map();
@@ -180,13 +208,14 @@ function named(line) { const mark = line.indexOf(":"); return [el("strong", {}, 
 function sectionNode(section) {
   const tables = [...byTask(section.tables)].map(([task, parts]) => {
     const own = picked(parts, task || section.title, tableNode);
-    return task && section.tables.length > 1 ? [el("h3", {}, task), own] : own;
+    return el("div", {}, task && section.tables.length > 1 ? el("h3", {}, task) : null, own);
   });
   const empty = !section.lines.length && !section.tables.length;
   return el("section", { id: section.name, "aria-labelledby": `${section.name}-title` },
     el("h2", { id: `${section.name}-title`, tabindex: "-1" }, section.title),
     section.lines.length ? el("ul", { class: "lines" }, section.lines.map((line) => el("li", {}, section.name === "asked" ? named(line) : line))) : null,
-    empty ? el("p", {}, "None.") : null, tables);
+    section.dots.length ? el("div", { class: "panels" }, section.dots.map(dotsNode)) : null,
+    empty ? el("p", {}, "None.") : null, el("div", { class: section.name === "leaderboard" ? "panels" : null }, tables));
 }
 
 // ---- items: what they are ----
@@ -557,8 +586,9 @@ function show(made) {
   chosenSets = data.chosen.map((list) => new Set(list));
   document.title = data.title; $("title").textContent = data.title; $("loading").hidden = true;
   $("notes").replaceChildren(...data.notes.map((note) => el("p", { class: "note" }, note)));
-  $("sections").replaceChildren(...data.sections.map(sectionNode));
-  const parts = [...data.sections.map((s) => [s.name, s.title]), ...(data.runs.length > 1 ? [["flips", "Flips"]] : []), ["items", "Items"]];
+  const isLast = (s) => ["asked", "cost"].includes(s.name), title = (s) => [s.name, s.title], last = data.sections.filter(isLast), others = data.sections.filter((s) => !isLast(s));
+  $("sections").replaceChildren(...others.map(sectionNode)); $("last").replaceChildren(...last.map(sectionNode));
+  const parts = [...others.map(title), ...(data.runs.length > 1 ? [["flips", "Flips"]] : []), ["items", "Items"], ...last.map(title)];
   $("nav").replaceChildren(...parts.map(([id, title]) => el("a", { href: `#${id}` }, title)));
   $("foot").replaceChildren(el("p", { class: "quiet" }, `Made by pragmatics harness ${data.version}. Numbers underlined with dots open their recipe, what is missing, and their items.`));
   $("flips").hidden = data.runs.length < 2; $("items").hidden = false;
