@@ -71,7 +71,7 @@ def leaderboard(choice: BoardChoice, results: Results = RESULTS, is_json: AsJson
         write_whole(table, board_text(rows).encode())
     asked = choice.of(scores)
     if is_json:
-        rows = boards if is_wrong else rows
+        rows = boards[[*rows]] if is_wrong else rows
         screen.show_json(plain_rows(rows[rows["signature"].isin(asked["signature"])]))
         return
     boards = boards[boards["signature"].isin(asked["signature"])]
@@ -134,6 +134,7 @@ def _warn_of_judges(boards: DataFrame, verdicts: DataFrame) -> None:
 
 def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
     variants, lines = matrix.attrs["variants"], views.lines_of(matrix)
+    counted = [at for at, name in enumerate(variants) if name not in matrix.attrs["means"]]
     more = {"more models": len(lines) - MOST_MODELS, "more variants": len(variants) - MOST_VARIANTS}
     left = [f"{count} {what}" for what, count in more.items() if count > 0 and not PAGE.is_whole]
     if averaged := matrix.attrs["averaged"]:
@@ -148,7 +149,7 @@ def _put_board(matrix: DataFrame, files: Mapping[str, RunFile]) -> list[str]:
         if any(levels):
             rows.append(["chance", *(" to ".join(map("{:.3f}".format, own)) for own in levels)])
         shown = pandas.DataFrame(rows, columns=["model", *variants])
-        lost = [sum(r.missing for own in columns for r in own) for _, columns in lines]
+        lost = [sum(r.missing for at in counted for r in columns[at]) for _, columns in lines]
         if any(lost):
             shown["missing"] = pandas.Series(lost, dtype=object)
         ways = [next(row.answers for own in columns for row in own) for _, columns in lines]

@@ -1,6 +1,7 @@
 """Boards: ranks on the items that all models have, groups, controls, and labelled tasks."""
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from pandas import DataFrame, Series
+from support import paired_runs
 from support.choice_cases import choice_run, chosen, sample, shared, variants
 from support.choice_cases import task as choices
 from support.each import each
@@ -350,6 +352,26 @@ def test_missing_verdicts_may_be_counted_as_wrong(
     assert ranks is not None
     assert ranks.tolist() == [1, 1]
     assert main(["compare", "toy/ant", "toy/bee", "--missing", "gone", *out]) == 2
+
+
+def test_what_is_missing_of_an_average_is_counted_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model, losses in (("ant", (1, 2)), ("bee", (0, 0))):
+        some = [[None] * lost + [0.9] * (20 - lost) for lost in losses]
+        run = paired_runs.chosen(some)
+        kept(tmp_path, run.file, run.rows, model=model)
+    out = ["leaderboard", "--results", str(tmp_path)]
+
+    assert main([*out, "--all"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "order0" in shown
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("ant ")] == ["3"]
+    assert main([*out, "--missing", "wrong", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {*found[0]} == {*BOARD_COLUMNS}
+    assert {(row["model"], row["variant"]): row["value"] for row in found}["ant", "order1"] == 0.9
 
 
 def test_a_damaged_run_without_others_leaves_a_board_of_missing_verdicts_whole(

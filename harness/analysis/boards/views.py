@@ -29,8 +29,9 @@ def matrices(
     """The rows of `standings` whose signatures differ in model, seed and variant alone.
 
     `files` has the first run of each recipe, by name, `tags` those of runs. `attrs` of each: its
-    `variants`; `averaged`, those that are left out for their average, none with `is_all`; `label`,
-    what differs from others of the same task and judge. The task's own judge comes first.
+    `variants`; `averaged`, those that are left out for their average, none with `is_all`; `means`,
+    averages of variants that are there; `label`, what differs from others of the same task and
+    judge. The task's own judge comes first.
     """
 
     def rest(recipe: str) -> str:
@@ -97,7 +98,8 @@ def _matrix(own: DataFrame, files: Mapping[str, RunFile], *, is_all: bool) -> Da
     shown = [name for name in names if name not in averaged]
     shown.sort(key=lambda name: order.index(name) if name in order else len(order))
     found = own[own["variant"].isin(shown)].reset_index(drop=True)
-    found.attrs |= {"variants": shown, "averaged": averaged}
+    means = {pools.get(name) for name in shown}
+    found.attrs |= {"variants": shown, "averaged": averaged, "means": means}
     return found
 
 
