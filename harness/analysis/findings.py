@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 
 from harness.analysis.compare import main_differences
 from harness.analysis.pairings import Kind, Pairing
@@ -11,6 +11,7 @@ from harness.pipeline.score import ALL
 from harness.stats.clustered import detectable_difference
 from harness.stats.scales import POWER, SIGNIFICANT
 from harness.storage.frames import Row, records
+from harness.storage.signature import JudgeRecipe
 
 _SIDES = ("model_a", "model_b")
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling")
@@ -117,8 +118,8 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
         return f"{words} by {small} to {large}{unit}, on {on} ({tests})"
     least = _least_seen(row, (high - low) / 2, is_above=is_above)
     seen = f"a difference of {_shown(row, (least,))[0]}{unit} would have been seen"
-    if unit and least > 1:  # there is none beyond 100 points
-        seen = "these are too few to see even one of 100 points"
+    if least > (most := 1.0 if unit else _width(row)):  # there is none beyond
+        seen = f"these are too few to see even one of {'100 points' if unit else f'{most:g}'}"
     low_text, high_text = _shown(row, (low, high))
     more = f"{seen} ({POWER:.0%} power)" if p is None or p > SIGNIFICANT else tests
     above = "above chance " * is_above
@@ -126,6 +127,13 @@ def difference_words(row: Row, names: tuple[str, str]) -> str:
         f"{both} are not significantly different: the difference {above}lies between {low_text} "
         f"and {high_text}{unit}, on {on}; {more}"
     )
+
+
+def _width(row: Row) -> float:
+    """How far apart two ratings of the judge can be; infinite where its scale is not known."""
+    fields = (row.signature_a or "").split("|")
+    ends = JudgeRecipe(*fields[5:7]).scale if fields[6:] else None
+    return ends[1] - ends[0] if ends else inf
 
 
 def _least_seen(row: Row, reach: float, *, is_above: bool) -> float:

@@ -164,7 +164,9 @@ def gaps(tables: Sequence[RateTexts]) -> DataFrame:
     ]
     rows += _model_gaps(tables, others=sum(row[-4] is not None for row in rows))  # those with a p
     names = [name for name in GAP_COLUMNS if name not in ("p_holm", "tests")]
-    found = pandas.DataFrame(rows, columns=names).dropna(subset="gap").reset_index(drop=True)
+    found = pandas.DataFrame(rows, columns=names)
+    is_known = found["gap"].notna() | (found["column"] == MODELS)
+    found = found[is_known].reset_index(drop=True)
     found = found.astype(dict.fromkeys(("gap", "low", "high", "p"), "float64"))
     return corrected(found)[list(GAP_COLUMNS)]
 
@@ -200,7 +202,8 @@ def _model_gaps(tables: Sequence[RateTexts], others: int) -> list[list[object]]:
             names = [called[own["signature"].iloc[0]] for own in (first, second)]
         size = int(both["is_positive"].sum())
         row = [*first[[*BLOCK]].iloc[0], MODELS, HITS, *names, found.value, found.low, found.high]
-        note = f"at an FPR of {fpr:g} of all benign texts" + f"; {found.why}" * bool(found.why)
+        why = found.why if len(both) else "no text that both have scored"
+        note = f"at an FPR of {fpr:g} of all benign texts" + f"; {why}" * bool(why)
         rows.append([*row, found.p, size, size, note])
     return rows
 
@@ -223,14 +226,17 @@ def missing_notes(tables: Sequence[RateTexts]) -> list[str]:
         for _, own in texts.groupby("signature", sort=False)
     ]
     p_holm, notes = holm([gap.p for _, gap, _ in found]), []
-    for (own, _, lost), p in zip(found, p_holm, strict=True):
+    names = [f"{own['model'].iloc[0]}, {own['variant'].iloc[0]}" for own, _, _ in found]
+    called = short_labels({own["signature"].iloc[0]: "" for own, _, _ in found})
+    for (own, _, lost), name, p in zip(found, names, p_holm, strict=True):
         if not any(lost):
             continue
-        model, variant = own["model"].iloc[0], own["variant"].iloc[0]
+        is_known = names.count(name) == 1 or len(called) < len(found)
+        shown = name if is_known else called[own["signature"].iloc[0]]
         counts = f"{lost[0]} texts to detect and {lost[1]} others are missing"
         words = ", unlike shares ({}): rates of those answered may mislead"
         why = words.format(p_words(p)) if p is not None and p <= SIGNIFICANT else ""
-        notes.append(f"{model}, {variant}: {counts}{why}")
+        notes.append(f"{shown}: {counts}{why}")
     return notes
 
 

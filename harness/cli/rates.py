@@ -99,7 +99,7 @@ def rates(
     for file, frame in files.items():
         (write_named if choice.out else write_whole)(file, frame_csv(frame).encode())
     show_json({"rates": plain_rows(rows), "gaps": plain_rows(found)}, is_json)
-    _put(rows, found)
+    _put(rows, found, has_fpr=query.fpr is not None)
     for note in rated.missing_notes(tables):
         say(note)
     if (found["note"] == NoValue.TOO_FEW).any():
@@ -107,7 +107,7 @@ def rates(
     say(f"wrote {' and '.join(map(str, files))}")
 
 
-def _put(rows: DataFrame, found: DataFrame) -> None:
+def _put(rows: DataFrame, found: DataFrame, *, has_fpr: bool) -> None:
     called = short_labels(dict.fromkeys(rows["signature"], ""))
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
@@ -121,8 +121,12 @@ def _put(rows: DataFrame, found: DataFrame) -> None:
             is_own = (found["signature"] == signature) & (found["column"] == column)
             if is_own.any():
                 _put_gaps(f"{label}: gaps by {column}", found[is_own])
-    models = found[found["column"] == rated.MODELS]
-    if len(models):
+    every = found[found["column"] == rated.MODELS]
+    for row in every[every["gap"].isna()].itertuples():
+        say(f"{row.group} and {row.against} are not compared: {row.note.partition('; ')[2]}")
+    if has_fpr and not len(every) and rows["signature"].nunique() > 1:
+        say("models are not compared: no two were asked the same of one data set")
+    if len(models := every[every["gap"].notna()]):
         _put_gaps(f"TPR of models {models['note'].iat[0].partition(';')[0]}", models)
     if tests := int(found["p"].notna().sum()):
         say(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")

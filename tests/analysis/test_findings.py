@@ -48,6 +48,9 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
 
     said = finding(value=0.1, low=-0.9, high=1.0, p=0.8, clusters=3)
     assert said.endswith("; these are too few to see even one of 100 points (80% power)")
+    rated = {"both": None, "signature_a": "t|d|base|m|T0|near:00|ratings-1-5|v"}
+    said = finding(value=0.1, low=-3.9, high=4.0, p=0.8, clusters=3, **rated)
+    assert said.endswith("; these are too few to see even one of 4 (80% power)")
 
 
 @pytest.mark.parametrize(

@@ -255,8 +255,17 @@ def test_models_are_compared_at_thresholds_of_their_own_and_not_across_ways_of_a
     assert len(gaps_of(apart)) == 0
     unlike = first[0].assign(signature=first[0]["signature"].str.replace("data:", "data:9"))
     assert len(gaps_of([(unlike, *first[1:]), tables[1]])) == 0
-    [row] = gaps_of([first, (texts.assign(signature=signed["s0", "s1"]), *rest)]).itertuples()
+    seeds = [first, (texts.assign(signature=signed["s0", "s1"]), *rest)]
+    [row] = gaps_of(seeds).itertuples()
     assert (row.group, row.against) == ("small, seed 0", "small, seed 1")
+    silent = [(own.assign(flagged=np.nan), query, cells) for own, _, cells in seeds]
+    assert [note.partition(":")[0] for note in missing_notes(silent)] == [
+        *("small, seed 0", "small, seed 1")
+    ]
+    others = texts.assign(model="other", signature=signed["small", "other"])
+    [row] = gaps_of([first, (others.assign(sample=others["sample"] + "b"), *rest)]).itertuples()
+    assert row.note == "at an FPR of 0.1 of all benign texts; no text that both have scored"
+    assert np.isnan(row.gap)
 
 
 @pytest.mark.slow
