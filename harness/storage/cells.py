@@ -19,8 +19,7 @@ from harness.errors import DataError
 from harness.text.cleanup import repair_surrogates
 
 Cells = Sequence[object]
-DEEPEST = 100
-_TOO_DEEP = f"it nests more than {DEEPEST} deep"
+_TOO_DEEP = "it nests too deep"
 FLAGS = {"1": 1.0, "yes": 1.0, "true": 1.0, "0": 0.0, "no": 0.0, "false": 0.0}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -64,34 +63,32 @@ def formula_text(cell: str) -> str:
 
 def json_text(value: object, indent: int | None = None) -> str:
     """A value as JSON: null for NaN and the infinities, `str(value)` for a date and the like."""
-    # What was read may be a part of an object of ours.
-    finite = _mapped(
-        value, lambda x: None if isinstance(x, float) and not isfinite(x) else x, depth=-DEEPEST
-    )
+    finite = _mapped(value, lambda x: None if isinstance(x, float) and not isfinite(x) else x)
     return json.dumps(finite, ensure_ascii=False, allow_nan=False, default=str, indent=indent)
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON
     """The value of a JSON text, with U+FFFD for each lone half of a character in its texts.
 
-    ValueError for what is no JSON, and for what nests more than DEEPEST deep.
+    ValueError for what is no JSON, and for what nests too deep for Python.
     """
+
+    def repaired(one: object) -> object:
+        return repair_surrogates(one) if isinstance(one, str) else one
+
     try:
-        value = json.loads(text)
+        return _mapped(json.loads(text), repaired)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    return _mapped(value, lambda one: repair_surrogates(one) if isinstance(one, str) else one)
 
 
-def _mapped(value: object, change: Callable[[object], object], depth: int = 0) -> object:
+def _mapped(value: object, change: Callable[[object], object]) -> object:
     """A JSON value with each key, text, number, true, false and null in it changed."""
-    if depth > DEEPEST:
-        raise ValueError(_TOO_DEEP)
     match value:
         case list() | tuple():
-            return [_mapped(part, change, depth + 1) for part in value]
+            return [_mapped(part, change) for part in value]
         case dict():
-            return {change(key): _mapped(part, change, depth + 1) for key, part in value.items()}
+            return {change(key): _mapped(part, change) for key, part in value.items()}
         case _:
             return change(value)
 
