@@ -110,7 +110,7 @@ class Workspace:
         files = BatchFiles(folder / "batches")
         waiting = [record.keys for record in files.read() if record.state != "collected"]
         client = CachedClient(
-            *(model, Ledger(folder), self.progress, self.terms, price),
+            *(model, self._ledger(folder, model), self.progress, self.terms, price),
             priced_as=priced_as,
             waiting=frozenset(key for keys in waiting for key in keys),
         )
@@ -129,6 +129,13 @@ class Workspace:
                 "them, with --batch"
             )
         return client
+
+    def _ledger(self, folder: Path, model: Model) -> Ledger:
+        """The calls of a model, with those of the same model by other names."""
+        if model.kind == "scripted":  # its answers cost nothing
+            return Ledger(folder)
+        others = [Ledger(path) for path in sorted(folder.parent.glob("*")) if path != folder]
+        return Ledger(folder, alike=[one for one in others if one.is_of(model.identity)])
 
     def check_price(self, name: str) -> None:
         """Refuse a hosted model that needs a key, and has no price, where there is a budget."""

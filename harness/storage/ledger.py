@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +37,16 @@ class _Answered(msgspec.Struct):
 class Ledger:
     """Finished calls of one model; `twice`: the usage of calls whose key had an answer, by key."""
 
-    def __init__(self, folder: Path, *, is_snapshot: bool = False) -> None:
-        """Use the segments below `folder`; reading creates nothing.
+    def __init__(
+        self, folder: Path, *, is_snapshot: bool = False, alike: Sequence["Ledger"] = ()
+    ) -> None:
+        """Use the segments below `folder`; reading creates nothing. `alike` are those to take from.
 
         A snapshot is read at its first use, and does not see what others add after that.
         """
         self._folder = self._segment = folder
         self._index = LedgerIndex(folder, is_snapshot=is_snapshot)
+        self.alike = alike
         self.twice: dict[str, tuple[Usage, ...]] = {}
         self._file: int | None = None
         self._size = 0
@@ -109,6 +112,21 @@ class Ledger:
                 self.twice[key] = tuple(one.usage for one in later)
         return valid
 
+    def take(self, keys: Collection[str]) -> None:
+        """Copy what is not here of some calls from the ledgers alike."""
+        for other in self.alike:
+            if found := other.find(set(keys) - self.find(keys).keys()):
+                self._write(b"".join(data for _, data in other.stored_lines(found)))
+                words = "%d calls of %s are stored under %s, the same model, and not made again"
+                _log.warning(words, len(found), self.name, other.name)
+
+    def is_of(self, identity: str) -> bool:
+        """Whether a segment begins with a call of the model of an identity."""
+        firsts = (next(raw_lines(path), None) for path in segments(self._folder))
+        return any(
+            one.decoded(one.call.request, Request).model == identity for one in firsts if one
+        )
+
     def is_missing_any(self, keys: Collection[str]) -> bool:
         """Whether there is no stored call of one of these keys."""
         return self._index.count(keys) < len(set(keys))
@@ -139,7 +157,9 @@ class Ledger:
     def add(self, request: Request, response: Response) -> None:
         """Write one finished call; it is synced to disk at most 0.1 seconds later."""
         key, now = response.key, time.time()
-        line = _encoded({"key": key, "request": request, "response": response, "time": now})
+        self._write(_encoded({"key": key, "request": request, "response": response, "time": now}))
+
+    def _write(self, line: bytes) -> None:
         try:
             if self._sync_error is not None:
                 raise self._sync_error

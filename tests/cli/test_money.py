@@ -79,6 +79,25 @@ def test_a_call_that_broke_off_leaves_the_cost_of_its_run_unknown_and_is_told(
     assert {row.cost_usd for row in overall(toy).values()} == {None}
 
 
+def test_a_copied_file_of_a_model_pays_for_nothing_again(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
+    text = (toy.home / "configs/models/alpha.yaml").read_text("utf-8")
+    toy.write("configs/models/copied.yaml", f"{text}\nconcurrency: 2\n")
+    toy.run("--variant", "base", "--judge", "near", "--limit", "4", model="alpha")
+    count = stub.stats()["requests"]
+
+    toy.run("--variant", "base", "--judge", "near", "--limit", "4", "--dry-run", model="copied")
+    assert "nothing to ask: all 8 calls are stored" in capsys.readouterr().out
+    toy.run("--variant", "base", "--judge", "near", "--limit", "4", model="copied")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "8 calls of copied are stored under alpha, the same model, and not made again" in said
+    assert stub.stats()["requests"] == count
+    assert stored(toy, "copied") == stored(toy, "alpha") != []
+    toy.run("--variant", "base", "--judge", "near", "--limit", "5", model="copied")
+    assert stub.stats()["requests"] == count + 2
+
+
 def test_calls_refused_by_a_status_cost_nothing(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = replace(stub.script, faults={"": ("400",)})
     toy.run("--variant", "base", model="alpha")

@@ -383,6 +383,20 @@ def test_a_task_of_a_plan_may_have_its_own_models_limit_and_seeds(toy: Toy) -> N
     ]
 
 
+def test_a_model_of_a_plan_that_gives_no_log_probabilities_writes_its_choices(
+    toy: Toy, caplog: pytest.LogCaptureFixture
+) -> None:
+    toy.write("configs/models/claude.yaml", "{about: a, kind: anthropic, model: a}")
+    spec = PlanSpec(about="a", models=("claude", "alpha"), tasks=("quiz", "toy"))
+
+    cells = plans.plan_cells(toy.space(), spec, name="a")
+
+    said = {(one.options.model, one.options.task): one.options.answers for one in cells}
+    assert {place for place, way in said.items() if way is not None} == {("claude", "quiz")}
+    assert said["claude", "quiz"] == "written"
+    assert "claude gives no log-probabilities: it writes its choices of quiz" in caplog.text
+
+
 def test_a_commands_budget_replaces_the_plans(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     assert plan(toy, "--budget", "0", text=PAID.replace("{usd}", "9")) == 130
     assert "above --budget 0" in capsys.readouterr().err

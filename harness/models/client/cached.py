@@ -160,6 +160,7 @@ class CachedClient:
     def answer(self, requests: Iterable[Request], *, stage: str) -> dict[str, Response]:
         """The response to each request, by key: stored ones, and the missing ones asked now."""
         planned = {request.key: request for request in requests}
+        self.ledger.take(planned)
         in_ledger = self.ledger.find(planned)
         final = self._final(in_ledger)
         missing = {key: request for key, request in planned.items() if key not in final}
@@ -178,7 +179,9 @@ class CachedClient:
 
     def stored(self, requests: Iterable[Request]) -> dict[str, Response]:
         """The stored responses to some requests, without those that would be asked for again."""
-        return self._final(self.ledger.find([request.key for request in requests]))
+        keys = [request.key for request in requests]
+        found = [one.find(keys) for one in (*self.ledger.alike, self.ledger)]
+        return self._final({key: one for part in found for key, one in part.items()})
 
     def count(self, requests: Iterable[Request]) -> None:
         """Count what is stored of some requests against the budget, before others are made."""

@@ -23,7 +23,7 @@ from harness.pipeline.plan import AnswerMode, chosen_variants
 from harness.pipeline.resolve import RunPlan, resolve, unchanged
 from harness.pipeline.setup import RunOptions, check_judges, set_up_judges, smoke_test_judges
 from harness.pipeline.studies.shards import Shard, ShardResult, run_part, share_budget
-from harness.specs.models import ScriptedSpec
+from harness.specs.models import AnthropicSpec, ScriptedSpec
 from harness.specs.plans import PlannedTask, PlanSpec
 from harness.storage.runs import RunFile, RunFolder, StoredRows
 from harness.workspace import Workspace
@@ -98,10 +98,22 @@ def plan_cells(
         for part, controls, models in parts:
             is_own = model in controls and _is_defined(workspace, part.task, model)
             if is_own or (model in models and model not in controls):
-                cells += _cells(spec, part, model)
+                cells += _cells(spec, _as_it_can(workspace, part, model), model)
     if not cells:
         raise SpecError(f"plan {name}: none of its controls is defined by one of its tasks")
     return cells
+
+
+def _as_it_can(workspace: Workspace, part: PlannedTask, model: str) -> PlannedTask:
+    """A task as a model can answer it: in writing, if it gives no log-probabilities of choices."""
+    spec = workspace.registry.load("configs/models", model)
+    only_writes = isinstance(spec, AnthropicSpec) or getattr(spec, "choices", "") == "none"
+    is_exact = part.answers or not workspace.registry.load("tasks", part.task).has_choices
+    if is_exact or not only_writes:
+        return part
+    words = "%s gives no log-probabilities: it writes its choices of %s"
+    _log.warning(words, model, part.task)
+    return structs.replace(part, answers=AnswerMode.WRITTEN.value)
 
 
 def option_cells(workspace: Workspace, wanted: Sequence[RunOptions]) -> list[Cell]:
