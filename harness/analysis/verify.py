@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.published import Recomputation, Values, answers, datasets, ishate
+from harness.data.published import Recomputation, Values, answers, datasets, ishate
 from harness.errors import DataError, SpecError, check_names, did_you_mean
 from harness.lazy import DataFrame, pandas
 from harness.specs.data import COUNTED, DERIVED, NOBODY, CellSpec, GoldenSpec, half_unit

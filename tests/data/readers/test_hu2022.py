@@ -10,8 +10,8 @@ from support import posed_files
 from support.packages import DATA, needs_data
 from support.posed_files import LABELS, OPTIONS, QUESTION, STORY, WITHOUT, Cells, posed, release
 
-from harness.analysis.published.answers import prompt_files
 from harness.core import Sample
+from harness.data.published.answers import prompt_files
 from harness.data.readers.hu2022 import COLUMNS, GROUPS, posed_item, read
 from harness.errors import DataError
 from harness.storage.tables import read_rows

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness.analysis.published import Recomputation, Values, read_csvs
+from harness.data.published import Recomputation, Values, read_csvs
 from harness.data.readers.released import read_json
 from harness.lazy import DataFrame
 from harness.parts import Reason

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from harness.analysis.published import Recomputation, Values, read_csvs
+from harness.data.published import Recomputation, Values, read_csvs
 from harness.data.readers import intent_resolution as pope
 from harness.data.readers.emphasized_talk import AMBIGUOUS, REPAIRED, find_span
 from harness.data.readers.released import read_json

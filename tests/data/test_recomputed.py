@@ -8,8 +8,8 @@ from support import released_layouts
 from support.each import each
 from support.released_layouts import write_csv, write_json, write_people, write_rounds, write_split
 
-from harness.analysis.published import answers, datasets, ishate
 from harness.analysis.verify import DIFFERS, verify
+from harness.data.published import answers, datasets, ishate
 from harness.specs.data import GoldenSpec
 from harness.specs.schema import load_spec
 from harness.stats.agreement import alpha

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.analysis.published import Recomputation, Values
+from harness.data.published import Recomputation, Values
 from harness.lazy import DataFrame, pandas
 from harness.stats.agreement import alpha, cohen_kappa
 
