@@ -25,7 +25,9 @@ from harness.stats.agreement import (
     agreement_stats,
     alpha,
     alpha_ci,
+    difference_ci,
     mean_jackknife,
+    pearson_moves,
     pearsons_without,
 )
 from harness.stats.classification import (
@@ -36,7 +38,7 @@ from harness.stats.classification import (
     shares_of,
     trend,
 )
-from harness.stats.clustered import ShareRows, jackknife_interval, paired_gap, share_gap
+from harness.stats.clustered import ShareRows, paired_gap, share_gap
 from harness.stats.comparison import holm, phi, share_given
 from harness.stats.correlation import (
     calibrated_acc_eq,
@@ -48,6 +50,8 @@ from harness.stats.correlation import (
 )
 from harness.stats.estimate import Clusters, Estimate, NoValue, Resamples
 from harness.stats.intervals import mean_interval
+from harness.stats.missing import difference_bounds
+from harness.stats.operating import tpr_gap_at
 
 Floats = NDArray[np.float64]
 Generator = np.random.Generator
@@ -319,6 +323,35 @@ def judged(count: int, draw: Generator, *, what: str) -> Found:
         yield truth, agreement_stats(human, judge, resamples)[what]
 
 
+def tpr_at(
+    count: int, draw: Generator, *, lead: float, fpr: float, sizes: Sizes | None = None
+) -> Found:
+    """The gap of two models' TPR at an FPR, half of the texts of each kind; scores correlate."""
+    places = np.arange(count) if sizes is None else sizes(count, draw)
+    is_positive = draw.random(len(places)) < 0.5
+    common = draw.normal(size=count)[places] * sqrt(0.5)
+    own = common + draw.normal(size=(2, len(places))) * sqrt(0.5)
+    scores = own + np.array([[1.0 + lead], [1.0]]) * is_positive
+    truth = float(ndtr(1 + lead + ndtri(fpr)) - ndtr(1 + ndtri(fpr)))
+    resamples = Resamples.of([f"{place:04}" for place in places], seed=SEED, draws=DRAWS)
+    yield truth, tpr_gap_at((scores[0], scores[1]), is_positive, resamples, fpr)
+
+
+def refusing(count: int, draw: Generator, refused: float) -> tuple[Floats, Floats]:
+    """Verdicts of two models of an accuracy of .7; the second refuses what it is least sure of."""
+    hard = draw.normal(size=count)
+    sure = sqrt(0.6) * hard + sqrt(0.4) * draw.normal(size=(2, count))
+    right = (sure < ndtri(0.7)).astype(float)
+    right[1, np.argsort(sure[1])[count - round(refused * count) :]] = np.nan
+    return right[0], right[1]
+
+
+def bounded(count: int, draw: Generator) -> Found:
+    """A difference between all wrong and all right of what one model refuses, a fifth."""
+    low, high = difference_bounds(*refusing(count, draw, 0.2), np.arange(count), ((0, 1), (0, 1)))
+    yield 0.0, Pair(low or 0.0, high or 0.0)
+
+
 BIAS = np.array([0.25, -0.3, 0.2, 0.1, -0.35, 0.1])
 STRENGTH = np.arange(6) * 0.15
 
@@ -376,6 +409,9 @@ COVERAGE: dict[str, tuple[str, Trial]] = {
     "acc_eq": ("`acc_eq`, cross-fitted", partial(judged, what="acc_eq")),
     "alpha": ("alpha, interval level", partial(judged, what="alpha")),
     "pearson_system": ("`pearson_system`, 6 systems", partial(systems, what="pearson")),
+    "tpr_at": ("two models' TPR at an FPR of .2, alike", partial(tpr_at, lead=0.0, fpr=0.2)),
+    "tpr_at_apart": ("the same, .56 and .75", partial(tpr_at, lead=0.5, fpr=0.2)),
+    "bounded": ("difference, a fifth refused, if all were wrong or right", bounded),
     "spearman_system": ("`spearman_system`, 6 systems", partial(systems, what="spearman")),
 }
 Test = Callable[[Generator], float | None]
@@ -421,11 +457,36 @@ def null_judges(
     made = [truth + of_all + effect() + draw.normal(size=truth.shape) * 0.6 for _ in range(judges)]
     r = [dataset_pearson(human, one).value or 0.0 for one in made]
     rests = [pearsons_without(human, one, resamples) for one in made]
+    moves = [pearson_moves(human, one) for one in made]
     found = [
-        jackknife_interval(Estimate(r[a] - r[b], count), rests[a] - rests[b], range_="any").p
+        difference_ci(
+            Estimate(r[a] - r[b], count), rests[a] - rests[b], moves[a] - moves[b], resamples
+        ).p
         for a, b in combinations(range(judges), 2)
     ]
     return min(p for p in holm(found) if p is not None)
+
+
+def null_tpr(
+    draw: Generator, *, count: int, fpr: float, sizes: Sizes | None = None
+) -> float | None:
+    """Two equal models' TPR at an FPR, each at a threshold that is chosen on the same texts."""
+    ((_, found),) = tpr_at(count, draw, lead=0.0, fpr=fpr, sizes=sizes)
+    return found.p if isinstance(found, Estimate) else None
+
+
+def null_refusals(draw: Generator, *, count: int, refused: float, what: str) -> float | None:
+    """Two equal models, of which one refuses what is hard: the p of what it says without a word.
+
+    "better" is said only where what is missing cannot turn the sign; "answered" is p alone.
+    """
+    first, second = refusing(count, draw, refused)
+    both = ~np.isnan(second)
+    found = paired_gap(first[both], second[both], np.arange(count)[both])
+    least, most = difference_bounds(first, second, np.arange(count), ((0, 1), (0, 1)))
+    worst = least if (found.value or 0) > 0 else most
+    is_sure = what == "answered" or (worst or 0) * (found.value or 0) > 0
+    return found.p if is_sure else 1.0
 
 
 def null_gap(draw: Generator, *, count: int, rate: float) -> float | None:
@@ -493,6 +554,35 @@ TESTS: dict[str, tuple[str, tuple[tuple[str, Test], ...]]] = {
             for count, each, sd in ((10, 4, 0.8), (25, 4, 0.8), (25, 4, 0.4), (40, 1, 0.8))
         ),
     ),
+    "tpr_p": (
+        "two models' TPR at an FPR",
+        tuple(
+            (
+                f"{_setting(count, sizes is None, 'texts')}, FPR {fpr:g}",
+                partial(null_tpr, count=count, fpr=fpr, sizes=sizes),
+            )
+            for count, fpr, sizes in (
+                *((100, 0.2, None), (200, 0.1, None), (1000, 0.05, None), (1000, 0.1, None)),
+                *((50, 0.1, skewed), (200, 0.05, skewed)),
+            )
+        ),
+    ),
+    **{
+        f"refusals_{what}": (
+            title,
+            tuple(
+                (
+                    f"{count} items, {refused:.0%} refused",
+                    partial(null_refusals, count=count, refused=refused, what=what),
+                )
+                for count, refused in ((200, 0.1), (200, 0.3), (1000, 0.1), (1000, 0.3))
+            ),
+        )
+        for what, title in (
+            ("better", "better, where one refuses what is hard"),
+            ("answered", "the same on what both answered"),
+        )
+    },
     "many_judges": (
         "any pair of ten judges, Pearson, Holm",
         (

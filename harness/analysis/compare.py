@@ -83,9 +83,10 @@ def _facts(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         found[f"signature_{side}"] = view.signature(label)
     if found["missing_a"] + found["missing_b"]:
         lost = [items[f"lost_{side}"].to_numpy() for side in "ab"]
-        found["p_missing"] = paired_gap(lost[0], lost[1], items["cluster"].to_numpy()).p
+        clusters = items["cluster"].to_numpy()
+        found["p_missing"] = paired_gap(lost[0], lost[1], clusters).p
         sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
-        found["least"], found["most"] = difference_bounds(*sides, pairing.ranges)
+        found["least"], found["most"] = difference_bounds(*sides, clusters, pairing.ranges)
     if pairing.is_right_or_wrong:
         table = comparison.fourfold(decided["a"] == 1, decided["b"] == 1)
         found |= dict(zip(_COUNTS, (*table, len(read) - len(decided)), strict=True))
@@ -114,7 +115,8 @@ def _difference(pairing: Pairing, items: DataFrame) -> dict[str, Any]:
         row |= {"above_chance_low": above.low, "above_chance_high": above.high}
         if items[["lost_a", "lost_b"]].any(axis=None):
             sides = items["a"].to_numpy(float), items["b"].to_numpy(float)
-            bounds = difference_bounds(*sides, pairing.ranges, (at_a, at_b))
+            every = items["cluster"].to_numpy()
+            bounds = difference_bounds(*sides, every, pairing.ranges, (at_a, at_b))
             row |= dict(zip(("least", "most"), bounds, strict=True))
     return row
 
