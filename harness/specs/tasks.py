@@ -285,10 +285,14 @@ class DegreeSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="d
 
 
 class SwapSpec(ChangeSpec, frozen=True, kw_only=True, tag_field="kind", tag="swap"):
-    """Exchanges one expression for another of its group, but before a word of `not_before`."""
+    """Exchanges one expression for another of its group, but before a word of `not_before`.
+
+    With `into` those of `groups` are exchanged for one of these in place of their own group.
+    """
 
     groups: Groups
     not_before: Words = ()
+    into: Words = ()
 
 
 # The name of a group of people: many of them, one of them, and the adjective.

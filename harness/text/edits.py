@@ -180,18 +180,20 @@ def _change_degree(pieces: list[Piece], spec: tasks.DegreeSpec, draw: Random) ->
 def _swap_expression(pieces: list[Piece], spec: tasks.SwapSpec, draw: Random) -> _Edited:
     spans = [
         span
-        for span in _expressions(pieces, spec.groups)
+        for span in _expressions(pieces, spec.groups, spec.into)
         if span[1] == len(pieces) or pieces[span[1]].plain not in spec.not_before
     ]
     return _replace_span(pieces, draw.choice(spans), draw) if spans else None
 
 
-def _expressions(pieces: Sequence[Piece], groups: Sequence[Sequence[str]]) -> Iterator[_Span]:
-    """Each expression of a group, the longest ones first, with the others of its group."""
+def _expressions(
+    pieces: Sequence[Piece], groups: Sequence[Sequence[str]], into: Sequence[str] = ()
+) -> Iterator[_Span]:
+    """Each expression of a group, the longest first, with the others of its group, or `into`."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     for group in groups:
         for expression in group:
-            others = tuple(other for other in group if other != expression)
+            others = tuple(other for other in into or group if other != expression)
             known.setdefault(tuple(expression.casefold().split()), others)
     return _found([piece.plain for piece in pieces], known)
 
