@@ -16,6 +16,8 @@ from harness.storage.signature import JudgeRecipe
 _SIDES = ("model_a", "model_b")
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
+NOISE = 1e-9
+"""Values that differ by less are equal but for rounding."""
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
 
 
@@ -155,10 +157,16 @@ def items_words(row: Row) -> str:
 def _shown(row: Row, values: Sequence[float]) -> list[str]:
     """Points of a hundred in as few decimals as say something, or values of the judge's scale."""
     if row.both is None:
-        return [f"{value:.2f}" for value in values]
+        return [signed(value, 2) for value in values]
     points = [100 * value for value in values]
     places = 0 if all(abs(point) >= 1 for point in points) else 1
-    return [f"{point:.{places}f}".replace("-0.0", "0.0") for point in points]
+    return [signed(point, places) for point in points]
+
+
+def signed(value: float, places: int) -> str:
+    """A number in so many decimals; in more where it would be printed as 0 and is not."""
+    text = f"{value:.{places}f}"
+    return text if float(text) else f"{value:.1g}" if abs(value) > NOISE else f"{0:.{places}f}"
 
 
 def p_words(p: float) -> str:

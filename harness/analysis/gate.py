@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis import pairings
 from harness.analysis.compare import paired_difference, read_items
-from harness.analysis.findings import items_words
+from harness.analysis.findings import NOISE, items_words, signed
 from harness.analysis.pairings import ComparedRun, Pairing
 from harness.errors import SpecError
 from harness.lazy import DataFrame, Index, pandas
@@ -33,6 +33,7 @@ class Decision(StrEnum):
     REGRESSION = "regression"
 
 
+_NO_DECISION = {"decision": None, "reason": "", "groups": ""}
 _NUMBERS = ("base", "new", "drop", "low", "high", "seen", "low_corrected", "high_corrected")
 Missing = dict[str, float]
 """The shares of what is missing, each by the words that say of what."""
@@ -68,9 +69,9 @@ def gate(
     for pairs in by_judge:
         allowed = Allowed(max_drop, max_missing, alone, len(by_judge))
         same = all(_is_same(pairing, answers) for pairing in pairs)
-        rows.append(_row(_pooled(pairs), allowed, is_same=same))
+        rows.append(_row(_pooled(pairs), allowed, is_same=same) | _by_group(pairs))
         if pairs[1:]:
-            rows += [_row(one, allowed) | {"decision": None, "reason": ""} for one in pairs]
+            rows += [_row(one, allowed) | _NO_DECISION for one in pairs]
     said = [row["decision"] for row in rows if row["decision"]]
     if absent := pairings.unpaired(runs[0], found, judge):
         said.append(Decision.INCOMPLETE)
@@ -124,6 +125,21 @@ def _pooled(pairs: Sequence[Pairing]) -> Pairing:
     items = pandas.concat([one.items for one in pairs], ignore_index=True)
     label = "+".join(dict.fromkeys(one.decodings[0] for one in pairs))
     return replace(pairs[0], first=first, second=second, items=items, decodings=(label, label))
+
+
+def _by_group(pairs: Sequence[Pairing]) -> dict[str, str]:
+    """The three greatest drops of groups of samples in words, with intervals; empty for none."""
+    pairing, found = _pooled(pairs), list[tuple[float, str]]()
+    read = read_items(pairing.items)
+    for name, own in read.groupby("group", sort=True) if read["group"].nunique() > 1 else ():
+        drop, ends = own["a"].mean() - own["b"].mean(), paired_difference(pairing, own)
+        said = (
+            ""
+            if ends.low is None or ends.high is None
+            else f" ({signed(ends.low, 3)} to {signed(ends.high, 3)})"
+        )
+        found.append((-drop, f"{name} {drop:.3f}{said}"))
+    return {"groups": ", ".join(words for less, words in sorted(found)[:3] if less < -NOISE)}
 
 
 def _row(pairing: Pairing, allowed: Allowed, *, is_same: bool = False) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from harness.storage.frames import load
 from harness.storage.run_tables import SampleRecord
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, StoredRows
 
-Where = Literal["right", "wrong", "disagree", "missing", "flip"]
+Where = Literal["right", "wrong", "disagree", "missing", "flip", "lost", "won"]
+_BETWEEN = ("lost", "won")
 Sort = Literal["data", "worst", "best"]
 ROOM = {RIGHT_OR_WRONG: 0.0, "mean_rating": 1.0}
 """Values that differ by more disagree: ratings that are not even adjacent."""
@@ -28,6 +29,8 @@ _SHOWN = ("block", "title", *_KEY, "label")
 @dataclass(frozen=True, slots=True)
 class ItemQuery:
     """Which answers are wanted, and in which order; empty names mean all.
+
+    `lost` and `won` are those on which the second of two runs is worse, or better, than the first.
 
     With `has_pairs` the other items of a wanted item's cluster are shown too. With `ratings`, in
     long form, `below` and `sort` go by the mean of people's, which labels then have.
@@ -97,6 +100,9 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
     """The blocks of some runs that a query wants; SpecError where no run or judge has them."""
     by_run = {folder.key: folder.read() for folder in folders}
     files = [*by_run.values()]
+    if query.where in _BETWEEN and len(files) != 2:
+        fact = f"--where {query.where}: compares the second run with the first"
+        raise SpecError(f"{fact}; name two, not {len(files)}")
     entries = {entry.name: entry for file in files for entry in file.judges}
     if lost := [name for name in query.judges if name not in entries]:
         judge_named(files[0], lost[0])
@@ -109,7 +115,7 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
     by_whom: Sequence[JudgeEntry] = judges
     if query.ratings is not None:
         by_whom, answers, values = _by_people(answers, query.ratings)
-    kept = answers[answers["block"].isin(_wanted(answers, values, query, by_whom))]
+    kept = answers[answers["block"].isin(_wanted(answers, values, query, by_whom, [*by_run]))]
     if query.has_pairs:
         kept = answers[answers["place"].isin(kept["place"].unique())]
     if query.sort != "data":
@@ -197,9 +203,13 @@ def _run_labels(files: Sequence[RunFile]) -> list[str]:
 
 
 def _wanted(
-    answers: DataFrame, values: DataFrame, query: ItemQuery, judges: Sequence[JudgeEntry]
+    answers: DataFrame,
+    values: DataFrame,
+    query: ItemQuery,
+    judges: Sequence[JudgeEntry],
+    runs: Sequence[str],
 ) -> "Series[int]":
-    """The blocks that a query wants, by `where` and by `below`; some may be named twice."""
+    """The blocks of some runs that a query wants, by `where` and `below`; some are there twice."""
     if query.below is not None:
         _one_judge(judges, "--below")
         below = values.loc[values["value"] < query.below, "block"]
@@ -221,6 +231,11 @@ def _wanted(
     if query.where == "right":
         by = own["value"].eq(1.0).groupby([own[name] for name in (*_KEY, "block")], observed=True)
         return by.all().loc[lambda is_right: is_right].reset_index()["block"]
+    if query.where in _BETWEEN:
+        keys = ["block", "judge", "run"]
+        wide = own.groupby(keys, observed=True)["value"].mean().unstack()
+        gain = (wide[runs[1]] - wide[runs[0]]) * (1 if query.where == "won" else -1)
+        return gain[gain > 0].reset_index()["block"]
     both = own[own["value"].isin([0.0, 1.0])]
     counts = both.groupby(["block", "judge"], observed=True)["value"].nunique()
     return counts[counts > 1].reset_index()["block"]

@@ -13,6 +13,7 @@ import numpy as np
 from harness.analysis.boards import ranked, views
 from harness.analysis.boards.ranked import RANKING, RATES
 from harness.analysis.boards.scores import alarms, board_text, headlines, judge_fitness
+from harness.analysis.findings import NOISE
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, Results, argument, option, switch
 from harness.errors import SpecError, StoreError, did_you_mean
@@ -180,7 +181,7 @@ def _facts(lines: Sequence[Sequence[Row]]) -> DataFrame:
         several, ["rank", "rank_best", "rank_worst", "low", "high", "shared", "tpr", "fpr", "n"]
     ] = np.nan
     by, levels = own["ranked_by"].iat[0], views.levels(own)
-    shared = own["shared"].notna() & (own["shared"] != own["value"])
+    shared = (own["shared"] - own["value"]).abs() > NOISE
     value = RANKING.get(by, "value")
     known = [views.with_missing(row) for row in own.itertuples()]
     is_known = own["missing"].any() and not any(several)

@@ -8,6 +8,7 @@ from math import isnan
 from harness.analysis import compare as comparing
 from harness.analysis import findings, pairings
 from harness.analysis import gate as gates
+from harness.analysis.findings import signed
 from harness.analysis.pairings import ComparedRun
 from harness.cli import options
 from harness.cli.options import RESULTS, AsJson, ExitCode, Results, argument, option
@@ -129,7 +130,9 @@ def _put_rows(rows: DataFrame) -> None:
     names += ["comparison", "statistic", "group"]
     kept, words = screen.without_alike(rows, names)
     ends = zip(rows["low"], rows["high"], strict=True)
-    kept["interval"] = [None if isnan(low) else f"{low:.2f} to {high:.2f}" for low, high in ends]
+    kept["interval"] = [
+        None if isnan(low) else f"{signed(low, 2)} to {signed(high, 2)}" for low, high in ends
+    ]
     kept["lost"] = [f"{a}/{b}" for a, b in zip(rows["missing_a"], rows["missing_b"], strict=True)]
     keys = [name for name in names if name in kept]
     columns = {"mean_a": "A", "mean_b": "B", "value": "A-B", "interval": "interval", "n": "n"}
@@ -202,4 +205,6 @@ def _put_gate(found: DataFrame) -> None:
     for row in rows:
         said = f"{row.decision}: {row.reason}; " if row.decision else ""
         say(f"{row.variant} by {row.judge}: {said}{gates.gate_words(row)}")
+        if row.groups:
+            say(f"  most by group: {row.groups}")
     say(f"gate: {found.attrs['decision']}")

@@ -32,7 +32,7 @@ class ItemChoice:
     runs: options.RunNames
     where: str | None = option(
         "right, wrong or missing: by any of the judges; disagree: two judges differ; flip: right "
-        "in one run or variant and wrong in another."
+        "in one run or variant and wrong in another; lost, won: the second run is worse, better."
     )
     judge: list[str] | None = option("Judges, comma-separated. Default: all.")
     group: str | None = option("Groups, separated by semicolons.", metavar="NAMES")
@@ -59,7 +59,7 @@ def items(
     \b
     Examples:
       harness items 3f9a --where wrong --judge gold --limit 5
-      harness items 3f9a 81c2 --where flip
+      harness items 3f9a 81c2 --where lost
       harness items 3f9a --sort worst --judge gpt4-rating --below 2
     """
     wanted = choice.where and options.one_of("--where", choice.where, *get_args(selection.Where))

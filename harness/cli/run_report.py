@@ -75,6 +75,10 @@ def put_scores(file: RunFile, rows: Sequence[ScoreRow]) -> None:
         return [score.variant, score.judge, *own, *ends, _reasons(score.missing)]
 
     title = f"{file.run.task}, {file.model.name}: {', '.join(alike.values())}"
+    kinds = {row.score.metric: row.score.n for row in shown if row.score.metric in RANKED[:2]}
+    if kinds:  # not chance: with texts of two kinds in other numbers a constant answer has more
+        constant = max(kinds.values()) / max(1, sum(kinds.values()))
+        title += f"; the better constant answer has accuracy {constant:.3f}"
     head = [*keys, "value", "95% interval", "chance", "n", "missing"]
     show_rows(title, head, [cells(*pair) for pair in enumerate(shown)], len(keys))
 
@@ -100,13 +104,22 @@ def cost_line(costs: Costs | None, free: Iterable[str] = ()) -> str | None:
         )
         facts.append(f"cost: {paid} USD" + f": {each}" * bool(costs.judges))
     if known.prompt_tokens is not None or known.completion_tokens is not None:
-        prompts = _least(total.prompt_tokens, known.prompt_tokens, str)
-        replies = _least(total.completion_tokens, known.completion_tokens, str)
+        # What nobody pays for and reports no tokens, such as a control, has none.
+        own = [c for n, c in parts.items() if n not in free or c.reported.prompt_tokens is not None]
+        sums = [_sum(c.prompt_tokens for c in own), _sum(c.completion_tokens for c in own)]
+        prompts = _least(sums[0], known.prompt_tokens, str)
+        replies = _least(sums[1], known.completion_tokens, str)
         facts.append(f"tokens in/out: {prompts}/{replies}")
     if calls := total.unanswered:
         many = "s" * (calls != 1)
         facts.append(f"{calls} call{many} broke off without an answer, at an unknown cost")
     return "; ".join(facts) or None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """A sum; None where a summand is unknown."""
+    found = [*counts]
+    return None if None in found else sum(filter(None, found))
 
 
 def _least(whole: _T | None, known: _T | None, shown: Callable[[_T], str]) -> str:

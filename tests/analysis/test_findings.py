@@ -71,6 +71,8 @@ def test_what_is_not_told_apart_says_what_would_have_been() -> None:
         ({"missing_b": 9, "least": 0.02, "most": 0.2}, "A (ant) is better than B (bee) by 4 to 11"),
         ({"worth": 20.4}, "of 56 independent items of unequal size (worth 20) (p .003)"),
         ({"low": 0.004}, "by 0.4 to 11.0 points"),
+        ({"low": 0.0004}, "by 0.04 to 11.0 points"),
+        ({"low": 1e-17, "p": 0.2}, "lies between 0.0 and 11.0 points"),
         ({"both": None}, "A (ant) scores higher than B (bee) by 0.04 to 0.11, on"),
         ({"variant_a": "cot5"}, "cot5 is better than base by 4 to 11 points"),
         (

@@ -45,6 +45,7 @@ def test_a_drop_is_shown_ruled_out_or_left_open() -> None:
     assert found.attrs["decision"] is Decision.REGRESSION
     assert row.drop == pytest.approx(0.4)
     assert (row.base, row.new, row.n) == (0.9, 0.5, 100)
+    assert row.groups.startswith("even 0.400 (0.2")
     assert row.low is not None
     assert row.low > 0.02
 

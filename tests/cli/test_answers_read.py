@@ -66,6 +66,22 @@ def test_an_item_that_flips_between_runs_stands_once_with_both(judged: Toy, caps
     assert "12 of 12 items" in said
 
 
+def test_the_second_run_has_lost_what_the_first_had_right(judged: Toy, capsys: Lines) -> None:
+    literal, oracle = map(str, judged.runs())
+    counts = {
+        (where, first): shown(judged, capsys, first, other, "--where", where).split("\n")[-2][:5]
+        for where in ("lost", "won")
+        for first, other in ((oracle, literal), (literal, oracle))
+    }
+
+    assert [way for way, count in counts.items() if count == "12 of"] == [
+        ("lost", oracle),
+        ("won", literal),
+    ]
+    assert main(["items", oracle, "--where", "lost", "--results", str(judged.results)]) == 2
+    assert "compares the second run with the first; name two, not 1" in capsys.readouterr().err
+
+
 def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen_of_80_columns(
     judged: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

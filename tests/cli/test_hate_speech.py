@@ -65,7 +65,9 @@ def test_a_constant_answer_sounds_the_alarm_once_but_for_controls_that_are_meant
         toy.write(f"configs/models/{name}.yaml", f"{{about: a, kind: scripted, policy: {policy}}}")
     run(toy, "none", model=model)
 
-    alarms = [line for line in capsys.readouterr().err.splitlines() if line.startswith("alarm")]
+    said = capsys.readouterr()
+    assert "; the better constant answer has accuracy 0.500\n" in said.out
+    alarms = [line for line in said.err.splitlines() if line.startswith("alarm")]
     assert [fact in line for line in alarms] == ([True] if fact else [])
 
 

@@ -341,6 +341,11 @@ def test_an_unknown_part_is_said_to_be_unknown() -> None:
     assert cost_line(Costs(total, answers, {"j": judge})) == (
         "cost: at least 0.5000 USD: answers unknown, judge j 0.5000; tokens in/out: 17/6"
     )
+    control = Cost(2, None, None, None, Usage())
+    said = cost_line(
+        Costs(Cost(4, None, None, None, judge.reported), control, {"j": judge}), ["answers"]
+    )
+    assert said == "cost: 0.5000 USD: answers unpaid, judge j 0.5000; tokens in/out: 8/2"
 
 
 @pytest.mark.parametrize(("count", "calls"), [(1, "1 call"), (12, "12 calls")])

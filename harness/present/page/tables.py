@@ -13,7 +13,7 @@ from harness.analysis.boards.scores import Row
 from harness.analysis.boards.scores import alarms as alarms_of
 from harness.analysis.boards.views import board_notes, levels, ranked_on, ranks, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
-from harness.analysis.findings import difference_words
+from harness.analysis.findings import NOISE, difference_words
 from harness.analysis.pairings import Kind, Pairing, of_one_task
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
@@ -204,7 +204,7 @@ def leaderboard(page: PageParts, own: Board) -> PageTable:
     board, head, pick = own
     is_rate = head.ranked_by == "tpr_less_fpr"
     has_ways = board["answers"].nunique() > 1
-    is_shared = bool((board["shared"].notna() & (board["shared"] != board["value"])).any())
+    is_shared = bool(((board["shared"] - board["value"]).abs() > NOISE).any())
     lines: list[Line] = []
     for row in _apart(board).itertuples():
         place = why(page, row)
