@@ -96,18 +96,15 @@ class SheetForm:
 
     @property
     def choice(self) -> str:
-        """What raters may write, in words."""
-        marks = [mark.text for mark in self.spec.scale]
-        return f"{', '.join(marks[:-1])} or {marks[-1]}"
+        """What raters may write, in no language."""
+        return " / ".join(mark.text for mark in self.spec.scale)
 
     def sheet(self, rows: DataFrame, key: DataFrame, lost: int, *, is_by_block: bool) -> Sheet:
         """A sheet in this form, with the marks of its scale in the key."""
         scale = self.spec.scale
         means = "".join(f"{mark.text}: {mark.means}\n" for mark in scale)
-        guide = (
-            f"{self.spec.guide.strip()}\n\n{means}\nWrite {self.choice} into the last column of "
-            "each row. Leave it blank where you cannot say. Change nothing else.\n"
-        )
+        fill = self.spec.fill.replace("{marks}", self.choice).strip()
+        guide = f"{self.spec.guide.strip()}\n\n{means}\n{fill}\n"
         labels = tuple(StepLabel(word=mark.text, means=mark.means) for mark in scale)
         steps = (AnnotationStep(name=RATING, question="Rating", labels=labels),)
         marks = " ".join(f"{mark.text}={mark.value:g}" for mark in scale)

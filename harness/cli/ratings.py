@@ -34,7 +34,7 @@ MAIN = {
     "kendall_document_zero": "tau",
     "spearman_system": "rho",
     "acc_eq": "acc_eq",
-    "alpha_judge_with_each": "alpha",
+    "alpha_judge_with_each": "alpha each",
     "agreement_pairwise_judge": "equal",
     "annotator_winning_rate": "wins",
 }

@@ -31,7 +31,8 @@ class SheetSpec(Spec, frozen=True, kw_only=True):
     a set; likewise) or `choices` (each next to the field sentence). `item` shows a sample as people
     read it, and `question` asks of its answer; both are Jinja templates, which see the sample's
     fields and the references in `shows`, one text a line. The marks of the `scale` are its rubric.
-    Raters read `guide` before they begin.
+    Raters read `guide` before they begin, then the scale and `fill`, in which {marks} are what they
+    may write.
     """
 
     about: str
@@ -41,6 +42,10 @@ class SheetSpec(Spec, frozen=True, kw_only=True):
     scale: Annotated[tuple[MarkSpec, ...], Meta(min_length=2)]
     shows: tuple[str, ...] = ()
     guide: str = ""
+    fill: str = (
+        "Write {marks} into the last column of each row. Leave it blank where you cannot say. "
+        "Change nothing else."
+    )
 
     def __post_init__(self) -> None:
         values = [mark.value for mark in self.scale]

@@ -6,6 +6,7 @@ names the file, the line and the remedy.
 
 import csv
 import io
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from harness.lazy import ArrowTable, DataFrame, pandas, pyarrow
 from harness.storage.cells import cell_text, csv_lines, filled, json_text, long_cells, read_json
 from harness.storage.files import refuse_source, write_whole
 
+_log = logging.getLogger(__name__)
 TEXT: Final = "text"
 """The column that texts are read from by default."""
 MOST_CELLS = 10**7  # of a spreadsheet
@@ -138,12 +140,15 @@ def _read_bytes(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read ({error.strerror}); correct the path") from error
 
 
-def _decoded(name: str, data: bytes) -> str:
+def _decoded(name: str, data: bytes, *, is_of_people: bool = False) -> str:
     try:
         text = data.decode("utf-8").removeprefix(BOM)
     except UnicodeDecodeError as error:
         fact = f"{name}: not UTF-8 at byte {error.start}"
-        raise DataError(f"{fact}; fetch it again or save it as UTF-8") from error
+        if not is_of_people or b"\0" in data:
+            raise DataError(f"{fact}; fetch it again or save it as UTF-8") from error
+        text = data.decode("cp1252", "replace")
+        _log.warning("%s; read as Windows-1252, as Excel saves it: check its letters", fact)
     if not text.strip():
         raise DataError(f"{name}: the file is empty; fetch it again, or save it with its rows")
     return text
@@ -160,16 +165,19 @@ def read_rows(path: Path, required: Sequence[str], *, separator: str = ",") -> l
 def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
     """The rows with any cell filled of a CSV file with any separator, or the first sheet of XLSX.
 
-    Errors as of `read_rows`, and where XLSX cannot be read.
+    What is not UTF-8 is read as Windows-1252, with a warning. Errors as of `read_rows`,
+    and where XLSX cannot be read.
     """
     if path.suffix.lower() == ".xlsx":
         rows = _named_rows(path, _xlsx_records(path), required)
     else:
         # The mark between the column names: the one that leaves most of those that are required.
-        head = read_text(path).lstrip("\r\n").splitlines()[0].replace('"', "")
+        text = _decoded(str(path), _read_bytes(path), is_of_people=True)
+        head = text.lstrip("\r\n").splitlines()[0].replace('"', "")
         heads = {mark: head.split(mark) for mark in (",", ";", "\t")}
         counts = {m: (len({*required} & {*names}), len(names)) for m, names in heads.items()}
-        rows = read_rows(path, required, separator=max(heads, key=counts.__getitem__))
+        separator = max(heads, key=counts.__getitem__)
+        rows = _named_rows(path, [*_records(str(path), text, separator)], required)
     return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
 
 

@@ -150,8 +150,13 @@ def test_a_form_shows_the_item_as_people_read_it_and_the_question(tmp_path: Path
 
     assert list(sheet.rows.columns) == ["row", "item", "question", "answer"]
     assert sheet.rows.item["s1"] == "Topic: tea 1 (the hidden reference)"
-    assert sheet.rows.question["s1"] == "Is it about tea 1? (yes or no)"
+    assert sheet.rows.question["s1"] == "Is it about tea 1? (yes / no)"
     assert rated(tmp_path, sheet, ["yes"] * 2 + ["no"] * 3).value.tolist() == [1, 1, 0, 0, 0]
+    assert sheet.guide.splitlines()[-1].startswith("Write yes / no into the last column")
+    german = form(tmp_path, f"{FORM}fill: Bitte {{marks}} eintragen.\n")
+    assert answers_sheet([stored(tmp_path, "m")], german).guide.endswith(
+        "Bitte yes / no eintragen.\n"
+    )
 
 
 def test_the_config_for_label_studio_is_xml_with_the_marks_of_the_sheet(tmp_path: Path) -> None:
@@ -269,4 +274,4 @@ def test_a_dialogue_is_read_in_order_with_its_stress_marked() -> None:
     )
 
     assert found["item"] == "0: Shall we?\n1: If you like.\n0: I *would*."
-    assert found["question"].endswith("(0, 1, 2, 3, 4 or 5)")
+    assert found["question"].endswith("(0 / 1 / 2 / 3 / 4 / 5)")

@@ -11,7 +11,14 @@ from support.each import each
 
 from harness.errors import DataError
 from harness.storage.cells import cell_text
-from harness.storage.tables import TableRow, is_table, read_columns, read_file, read_rows
+from harness.storage.tables import (
+    TableRow,
+    is_table,
+    read_columns,
+    read_file,
+    read_rows,
+    read_spreadsheet,
+)
 
 ROWS: list[dict[str, str | None]] = [
     {"text": 'He said "no", twice.', "label": "1", "note": None},
@@ -150,3 +157,16 @@ def test_a_faulty_file_has_its_fault_told(tmp_path: Path, content: str | bytes, 
 
     assert str(path) in str(caught.value)
     assert fact in str(caught.value)
+
+
+def test_a_sheet_that_excel_saved_is_read_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path, "row;Antwort\n1;sch\u00f6n \u2013 ja\n".encode("cp1252"))
+
+    [row] = read_spreadsheet(path, ["row"])
+
+    assert row.cells["Antwort"] == "sch\u00f6n \u2013 ja"
+    assert "not UTF-8 at byte 17; read as Windows-1252" in caplog.text
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_spreadsheet(written(tmp_path, "row\n1\n".encode("utf-16")), ["row"])
