@@ -4,23 +4,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import fsum, inf, nextafter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from harness.analysis.findings import p_words
-from harness.analysis.flags import AND, BLOCK, LEAST, RateQuery, crossed
+from harness.analysis.flags import AND, BLOCK, RateQuery, crossed
 from harness.errors import SpecError, check_names
 from harness.lazy import DataFrame, pandas
 from harness.parts import digest
-from harness.pipeline.choice_scores import FALSE_ALARMS, HITS, IMPLICITNESS
+from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.verdict_frame import ALL
 from harness.stats.clustered import ShareRows, share_gap, share_interval
 from harness.stats.comparison import holm
 from harness.stats.estimate import Estimate, Floats, NoValue, Resamples
 from harness.stats.operating import tpr_gap_at
 from harness.stats.scales import SIGNIFICANT
-from harness.stats.shift import mean_shift, shift_test
 from harness.storage.frames import plain_rows
 from harness.storage.signature import Signature, short_labels
 
@@ -299,98 +298,3 @@ def rates_name(rows: DataFrame) -> str:
     """The name of the files of some rates: the task, and a digest of what they are split by."""
     cells = rows[["signature", "column", "score", "threshold"]].drop_duplicates()
     return f"{rows['task'].iloc[0]}-{digest(sorted(map(repr, plain_rows(cells))))[:8]}"
-
-
-FLAGGED: Final = "flagged"
-DRIFT_COLUMNS: Final = (
-    *("what", "column", "group", "old", "new", "change", "low", "high", "distance", "p"),
-    *("n_old", "n_new", "p_holm", "tests", "note", "is_alarm"),
-)
-"""The columns of `drift`: what has moved, implicitness (its mean) or a rate of a group, 0 to 1.
-
-`change` is new less old, with its 95 % interval. `distance` is Kolmogorov and Smirnov's, 0 to 1, of
-the two distributions of implicitness, NaN for rates; p is that of the distribution, or of the
-change of a rate. `p_holm` is corrected for all `tests`. p is NaN where `note` says why; `is_alarm`
-says that something moved beyond chance over all tests.
-"""
-_DRIFT_NUMBERS = ("old", "new", "change", "low", "high", "distance", "p")
-
-
-def drift(
-    old: DataFrame, new: DataFrame, *, by: Sequence[str] = (), seed: int = 0, least: int = LEAST
-) -> DataFrame:
-    """Implicitness first, then each rate of all texts, then by each column's groups: DRIFT_COLUMNS.
-
-    A row of `old` and `new` is a text: `cluster`, shared by texts of the same words, `flagged`,
-    `implicitness` and `is_positive`, NaN if unknown, and tuples for each of `by`. A rate needs
-    `least` clusters on both sides to be tested.
-    """
-    rows = _implicitness(old, new, seed) + _moved_rates("", ALL, old, new, least)
-    for column in by:
-        sides = [side.explode(column) for side in (old, new)]
-        groups = sorted({name for side in sides for name in side[column].dropna()})
-        refuse_many(column, len(groups))
-        for name in groups:
-            before, after = (side[side[column] == name] for side in sides)
-            rows += _moved_rates(column, name, before, after, least)
-    found = pandas.DataFrame(rows, columns=[n for n in DRIFT_COLUMNS if n not in _CORRECTED])
-    found = corrected(found.astype(dict.fromkeys(_DRIFT_NUMBERS, "float64")))
-    return found.assign(is_alarm=found["p_holm"] <= SIGNIFICANT)[list(DRIFT_COLUMNS)]
-
-
-_CORRECTED = ("p_holm", "tests", "is_alarm")
-
-
-def run_texts(table: RateTexts) -> dict[tuple[str, str], DataFrame]:
-    """The texts of a run as `drift` takes them, by variant and decoding."""
-    texts, _, cells = table
-    found = texts[["sample", "cluster", "implicitness"]].assign(
-        is_positive=texts["is_positive"].astype(float),
-        flagged=texts["flagged"].where(texts["is_measured"]),
-    )
-    found = found.join(cells, on="sample")
-    parts = texts.groupby(["variant", "decoding"], sort=False).groups
-    return {(str(one), str(other)): found.loc[at] for (one, other), at in parts.items()}
-
-
-def _implicitness(old: DataFrame, new: DataFrame, seed: int) -> list[dict[str, object]]:
-    known = [side[side["implicitness"].notna()] for side in (old, new)]
-    if not all(map(len, known)):
-        return []
-    before, after = ((k["implicitness"].tolist(), k["cluster"].tolist()) for k in known)
-    found, test = mean_shift(before, after), shift_test(before, after, seed=str(seed))
-    means = [sum(values) / len(values) for values, _ in (before, after)]
-    row = {
-        **{"what": IMPLICITNESS, "column": "", "group": ALL, "old": means[0], "new": means[1]},
-        **{"change": found.value, "low": found.low, "high": found.high},
-        **{"distance": test.value, "p": test.p},
-        **{"n_old": len(before[0]), "n_new": len(after[0])},
-        "note": str(found.why or test.reason or ""),
-    }
-    return [row]
-
-
-def _moved_rates(
-    column: str, group: str, old: DataFrame, new: DataFrame, least: int
-) -> list[dict[str, object]]:
-    has_labels = any(side["is_positive"].notna().any() for side in (old, new))
-    found: list[dict[str, object]] = []
-    for rate in (HITS, FALSE_ALARMS) if has_labels else (FLAGGED,):
-        before, after = (_moved_shares(texts, rate) for texts in (old, new))
-        if before.hits and after.hits:
-            ends = zip(
-                ("change", "low", "high", "p", "note"),
-                tested_gap(after, before, least),
-                strict=True,
-            )
-            row: dict[str, object] = {"what": rate, "column": column, "group": group, **dict(ends)}
-            row |= {"old": share_interval(before).value, "new": share_interval(after).value}
-            found.append(row | {"n_old": len(before.hits), "n_new": len(after.hits)})
-    return found
-
-
-def _moved_shares(texts: DataFrame, rate: str) -> ShareRows:
-    known = texts[texts["flagged"].notna()]
-    if rate != FLAGGED:
-        known = known[known["is_positive"] == float(rate == HITS)]
-    return ShareRows.alike(known["flagged"].tolist(), known["cluster"].tolist())

@@ -5,7 +5,7 @@ import pytest
 from pandas import DataFrame
 from scipy import stats
 
-from harness.analysis.rates import drift
+from harness.analysis.drift import drift
 from harness.errors import SpecError
 from harness.stats.shift import mean_shift, shift_test
 

@@ -2,25 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
 from pathlib import Path
 from typing import Annotated
 
+from harness.analysis import drift as drifting
 from harness.analysis.error_table import read_rate_texts
-from harness.analysis.rates import FLAGGED, gaps, rates, run_texts
-from harness.analysis.rates import drift as drift_of
+from harness.analysis.rates import gaps, rates
 from harness.cli import options
 from harness.cli.options import AsJson, ExitCode, Only, Where, argument, option, output, switch
 from harness.cli.rates import PointChoice
 from harness.errors import DataError, SpecError
-from harness.lazy import DataFrame, pandas
+from harness.lazy import DataFrame
 from harness.present.document import card_markdown
 from harness.present.screen import ProgressLine, intervals, p_value, say, show, show_json, warn
-from harness.storage.cells import flag_in, number_in
 from harness.storage.find_runs import find_run, is_trial
 from harness.storage.frames import frame_csv, plain_rows
-from harness.storage.tables import cells_named, column_of, format_by_name, read_input, write_named
-from harness.text.dedup import normal
+from harness.storage.tables import format_by_name, write_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +54,9 @@ def drift(
       harness drift may.csv june.csv --flag removed --by topic
       harness drift 3f9a 81c2 --by target
     """
-    by, sides = options.names(choice.by, "--by"), (choice.old, choice.new)
-    if absent := [one for one in sides if format_by_name(one) and not Path(one).is_file()]:
-        raise DataError(f"drift: no file {absent[0]}; name two tables that are there, or two runs")
-    are_files = {Path(name).is_file() for name in sides}
-    if len(are_files) > 1:
-        other = next(name for name in sides if not Path(name).is_file())
-        raise SpecError(f"drift: {other} is no file, the other is one; name two files, or two runs")
-    if are_files == {True}:
-        old, new = (_file_texts(name, choice, by, scorer, where) for name in sides)
-    else:
-        old, new = _run_texts(choice, point, by, where)
-    rows = drift_of(old, new, by=by, seed=point.seed, least=choice.least)
+    by = options.names(choice.by, "--by")
+    old, new = _sides(choice, point, by, where, scorer)
+    rows = drifting.drift(old, new, by=by, seed=point.seed, least=choice.least)
     if rows.empty:
         raise DataError("drift: nothing to compare: no implicitness and no rate is on both sides")
     if choice.out is not None:
@@ -81,64 +69,35 @@ def drift(
     return ExitCode.of(choice.is_alarm and has_drift)
 
 
-def _file_texts(
-    name: str, choice: DriftChoice, by: Sequence[str], scorer: str, where: Where
-) -> DataFrame:
-    """The texts of a table, as `drift` takes them; a row without words is like no other."""
-    if by and choice.flag is None:
-        raise SpecError("--by: splits rates by groups, of what is flagged; add --flag COLUMN")
-    has_column = any((choice.column, choice.flag, choice.measured, by))
-    table, source = read_input(name, None, has_column=has_column)
-    texts = column_of(table, choice.column, where=source)
-    words = [normal(text) if isinstance(text, str) else "" for text in texts]
-    if choice.measured is None:
-        opened = options.registry(where.home).scorer(scorer)
-        values = [one.value for one in opened.score(texts, ProgressLine("encoded"))]
-    else:
-        cells = cells_named(table, choice.measured, source)
-        values = [number_in(cell, f"{source}: column {choice.measured!r}") for cell in cells]
-    flagged: list[float | None] = [None] * len(texts)
-    if choice.flag is not None:
-        cells = cells_named(table, choice.flag, source)
-        flagged = [flag_in(cell, f"{source}: column {choice.flag!r}") for cell in cells]
-    groups = {column: cells_named(table, column, source) for column in by}
-    return pandas.DataFrame(
-        {
-            "cluster": [own or f"{source}:{at}" for at, own in enumerate(words)],
-            **{"implicitness": values, "flagged": flagged, "is_positive": nan},
-            **{n: [(cell,) if cell else () for cell in of] for n, of in groups.items()},
-        }
-    ).astype({"implicitness": float, "flagged": float})
-
-
-def _run_texts(
-    choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where
+def _sides(
+    choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where, scorer: str
 ) -> list[DataFrame]:
-    """The texts of two runs under the one variant and decoding that both have."""
-    folders = [find_run(where.results, name) for name in (choice.old, choice.new)]
-    first, second = (folder.read().run for folder in folders)
-    if first.task != second.task:
-        raise SpecError(f"drift: runs of {first.task} and {second.task}; name one task's")
-    if len({run.data.partition("+")[2] for run in (first, second)}) > 1:
-        fact = "drift: implicitness by two scorers is not on one scale"
-        raise SpecError(f"{fact}; run again with one --scorer")
-    query, space = point.query(where.results, tuple(by)), where.workspace()
-    sides = [run_texts(read_rate_texts(space, one, query, where.table)) for one in folders]
-    shared = [place for place in sides[0] if place in sides[1]]
-    if len(shared) != 1:
-        said = ", ".join(f"{variant} ({decoding})" for variant, decoding in shared) or "none"
-        raise SpecError(f"drift: the runs share {said}; choose one by --variant")
-    found = [side[shared[0]] for side in sides]
-    known = {*found[0], *found[1]}
-    if unknown := [name for name in by if name not in known]:
-        raise SpecError(f"--by {unknown[0]}: these runs do not keep it, and their data has none")
-    return [one.reindex(columns=[*one.columns, *(n for n in by if n not in one)]) for one in found]
+    """The texts of both tables, or of both runs."""
+    sides = choice.old, choice.new
+    if absent := [one for one in sides if format_by_name(one) and not Path(one).is_file()]:
+        raise DataError(f"drift: no file {absent[0]}; name two tables that are there, or two runs")
+    are_files = {Path(name).is_file() for name in sides}
+    if len(are_files) > 1:
+        other = next(name for name in sides if not Path(name).is_file())
+        raise SpecError(f"drift: {other} is no file, the other is one; name two files, or two runs")
+
+    def score(texts: Sequence[object]) -> list[float | None]:
+        opened = options.registry(where.home).scorer(scorer)
+        return [one.value for one in opened.score(texts, ProgressLine("encoded"))]
+
+    if are_files == {True}:
+        named = {"column": choice.column, "flag": choice.flag, "measured": choice.measured}
+        return [drifting.file_texts(name, by, score, **named) for name in sides]
+    folders = [find_run(where.results, name) for name in sides]
+    query, space = point.query(where.results, by), where.workspace()
+    tables = [read_rate_texts(space, one, query, where.table) for one in folders]
+    return drifting.run_texts(folders, tables, by)
 
 
 def _put(title: str, rows: DataFrame) -> None:
     alarms, count = rows[rows["is_alarm"]], int(rows["tests"].max())
     group = rows["column"] + ": " + rows["group"]
-    of_group = group.where(rows["what"] == FLAGGED, group + ", " + rows["what"])
+    of_group = group.where(rows["what"] == drifting.FLAGGED, group + ", " + rows["what"])
     ends = [note or ends for note, ends in zip(rows["note"], intervals(rows), strict=True)]
     shown = rows[["old", "n_old", "new", "n_new", "change"]].assign(interval=ends, p=rows["p"])
     shown.insert(0, "of", rows["what"].where(rows["column"] == "", of_group))

@@ -179,7 +179,7 @@ class ModerationModel(labels.TextLabeller, OpenAIServed[ModerationSpec]):
         scores = {n: score for n, score in result.category_scores.items() if score is not None}
         categories = {*result.categories, *scores}  # each is a metric of the tables
         if not all(map(str.isprintable, categories)) or not all(map(isfinite, scores.values())):
-            raise PermanentError(Reason.FAILED, "the reply has odd names of categories, or scores")
+            raise PermanentError(Reason.FAILED, "the reply has odd names or scores of categories")
         is_flagged = result.flagged or any(result.categories.values())
         label = self.spec.positive if is_flagged else self._negative
         flags = {n: float(is_on) for n, is_on in result.categories.items() if is_on is not None}
