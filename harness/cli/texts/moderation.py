@@ -70,7 +70,7 @@ def drift(
 
 
 def _sides(
-    choice: DriftChoice, point: PointChoice, by: Sequence[str], where: Where, scorer: str
+    choice: DriftChoice, point: PointChoice, by: tuple[str, ...], where: Where, scorer: str
 ) -> list[DataFrame]:
     """The texts of both tables, or of both runs."""
     sides = choice.old, choice.new
