@@ -126,9 +126,13 @@ class _Swaps:
     def __init__(self, sums: Floats, pooled: Pooled) -> None:
         self.pooled, self.totals = pooled, sums.sum(axis=1)
         self.scores = pooled(self.totals)
-        # Of equal divisors the gap is that of two numbers, and no gap exceeds that of the extremes.
+        # Of equal divisors a score is the sum of what each cluster adds to it.
         is_fair = pooled is not macro_f1_of and bool((sums[:, :, 1::2] == sums[:1, :, 1::2]).all())
-        self.is_linear, flipped = is_fair, sums[:, :, ::2] if is_fair else sums
+        self.is_linear, flipped = is_fair, sums
+        if is_fair:
+            flipped = sums.copy()
+            flipped[:, :, 1::2] = self.totals[:, None, 1::2]
+            flipped = pooled(flipped)[:, :, None]
         self.shape = flipped.shape[::2]
         self.columns = np.ascontiguousarray(flipped.transpose(1, 0, 2)).reshape(sums.shape[1], -1)
 
@@ -137,9 +141,8 @@ class _Swaps:
         totals, least = self.totals, np.abs(np.subtract(*self.scores[pairs.T])) - ROUNDING
         drawn = (signs @ self.columns).reshape(len(signs), *self.shape)
         if self.is_linear:
-            divisors = np.broadcast_to(totals[:, 1::2], drawn.shape)
-            both = np.stack([drawn, divisors], axis=3).reshape(len(signs), *totals.shape)
-            scores = self.pooled(both)
+            scores = drawn[:, :, 0]
+            # No gap exceeds that of the extremes.
             most, fewest = scores.max(axis=1, keepdims=True), scores.min(axis=1, keepdims=True)
             furthest = np.maximum(most - scores, scores - fewest)
         found = np.zeros(len(pairs))

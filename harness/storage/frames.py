@@ -9,7 +9,6 @@ from typing import Any, Literal
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
 from harness.storage.cells import csv_text
-from harness.storage.read_tables import opened
 from harness.storage.runs import COLUMNS, RunFolder, cells_of
 from harness.storage.schema import FIELD, REFERENCE, STORED, categories
 
@@ -74,16 +73,13 @@ def _joined(parts: Sequence[Any]) -> DataFrame:
 
 def _stored(folder: RunFolder, table: str, columns: Sequence[str] | None) -> Any:  # noqa: ANN401
     """Some columns of a table as a pyarrow.Table."""
-    path = folder.path / f"{table}.parquet"
-    folder.check_sum(path.name)
-    with opened(path, categories(table)) as file:
-        known = file.schema_arrow.names
-        if columns is None:
-            return file.read()
-        starts = tuple(_GATHERED[name] for name in columns if name in _GATHERED)
-        is_more = table == "samples" and starts
-        names = [n for n in known if n in columns or (is_more and n.startswith(starts))]
-        return file.read(names or known[:1])  # a table without columns has no rows
+    every = (table == "samples" and columns) or ()
+    starts = tuple(_GATHERED[name] for name in every if name in _GATHERED)
+
+    def is_wanted(name: str) -> bool:
+        return columns is None or name in columns or name.startswith(starts)
+
+    return folder.check_sum(f"{table}.parquet", is_wanted=is_wanted)
 
 
 def _dicts(columns: DataFrame, start: str) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The tables of a run, read: as arrow tables, as records, one answer after the other."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -65,12 +65,15 @@ def column_names(path: Path | IO[bytes]) -> list[str]:
         return names
 
 
-def check_table(path: Path, known: Mapping[str, Collection[str]]) -> None:
-    """Raise StoreError, which names the column, for a table that is not as its schema says.
+def check_table(
+    path: Path, known: Mapping[str, Collection[str]], is_wanted: Callable[[str], bool] | None = None
+) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """The wanted columns; StoreError, which names the column, where they are not as schema says.
 
-    `known` has what may be in some of the columns.
+    `known` has what may be in some of the columns. The first column where none is wanted.
     """
     table = path.stem
+    known = {name: own for name, own in known.items() if name in STORED[table]}
     with opened(path) as file:
         columns = {one.name: one.type for one in file.schema_arrow}
         kinds = {n: schema.extra_kind(table, n) for n in columns} | {**STORED[table]}
@@ -78,13 +81,15 @@ def check_table(path: Path, known: Mapping[str, Collection[str]]) -> None:
             found = columns.get(name, "missing")
             if found != arrow_type(kind):
                 raise _damaged(path, f"column {name!r} is {found}, not {arrow_type(kind)}")
-    rows = arrow_table(path, sorted({*schema.FILLED[table], *known}), categories(table))
+    wanted = [name for name in columns if is_wanted and is_wanted(name)] or [*columns][:1]
+    rows = arrow_table(path, sorted({*schema.FILLED[table], *known, *wanted}), categories(table))
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         if column.null_count and name in schema.FILLED[table]:
             raise _damaged(path, f"column {name!r} has empty cells")
         there: set[str | None] = {*column.unique().to_pylist()} if name in known else set()
         if odd := there - {*known.get(name, ()), None}:
             raise _damaged(path, f"column {name!r} has {odd.pop()!r:.60}")
+    return rows.select(wanted)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from io import StringIO
 from itertools import islice
 from pathlib import Path
 from re import fullmatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -349,22 +349,25 @@ class RunFolder:
             return files.decoded(files.read_bytes(self.path / RUN), RunFile, where="").judges
         return ()
 
-    def check_sum(self, name: str, found: str | None = None) -> None:
-        """Raise StoreError unless a file has the sha256 that it had when it was written."""
+    def check_sum(
+        self, name: str, found: str | None = None, is_wanted: Callable[[str], bool] | None = None
+    ) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Raise StoreError unless a file has the sha256 that it had when it was written.
+
+        Returned are some columns of a table, as of `check_table`.
+        """
         self._refuse_earlier()
         if self._sums().get(name) != (found or files.found_sum(self.path / name)):
             fact = f"changed since it was written (see {SUMS} in its folder)"
             if not (self.path / SUMS).exists():
                 fact = f"no {SUMS} in its folder: it may have been changed"
             raise refused(f"{self.path / name}: {fact}")
-        if name.endswith(".parquet"):
-            self.check_table(self.path / name)
+        return self.check_table(self.path / name, is_wanted) if name.endswith(".parquet") else None
 
-    def check_table(self, path: Path) -> None:
-        """Raise StoreError unless a table is as its schema says: others may have written it."""
-        file = self.read()
-        known = {"variant": file.run.variants, "reason": [*Reason]}
-        check_table(path, {name: what for name, what in known.items() if name in STORED[path.stem]})
+    def check_table(self, path: Path, is_wanted: Callable[[str], bool] | None = None) -> Any:  # noqa: ANN401
+        """Some columns; StoreError unless a table is as its schema says: others may write it."""
+        known = {"variant": self.read().run.variants, "reason": [*Reason]}
+        return check_table(path, known, is_wanted)
 
     def _sums(self) -> dict[str, str]:
         """The sha256 of each file as it was written; none is right where the list is damaged."""
