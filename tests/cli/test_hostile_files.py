@@ -1,7 +1,6 @@
 """Tables, ratings, logs, samples and blank answers: each is read, or is one message."""
 
 import json
-from pathlib import Path
 
 import pytest
 from support import stored_tables
@@ -17,20 +16,6 @@ STORY: dict[str, object] = {
     "fields": {"story": "x"},
     "references": {"right": ["y"], "wrong": ["n"]},
 }
-TABLES = {
-    "empty.csv": b"",
-    "header.csv": b"text\n",
-    "quote.csv": b'text\n"abc\n',
-    "twice.csv": b"text,text\na,b\n",
-    "utf16.csv": b"\xff\xfet\x00e\x00",
-    "semicolons.csv": b"text;label\na;b\n",
-    "number.jsonl": b'{"text": 5}\n',
-    "digits.jsonl": b'{"text": "a", "n": ' + b"9" * 5_000 + b"}\n",
-    "scalar.jsonl": b'5\n"a"\n',
-    "list.json": b'[{"text":"a"}]',
-    "head.parquet": b"PAR1xxxxPAR1",
-    "no.parquet": b"hello",
-}
 RATINGS = {
     "no number": ("nan", 2),
     "endless": ("inf", 2),
@@ -42,16 +27,6 @@ RATINGS = {
     "blank, all of them": ("", 0),
     "zero": ("0", 0),
     "not round": ("2.5", 0),
-}
-LOGS = {
-    "empty": b"",
-    "brace": b"{",
-    "nul": b"\x00",
-    "table": b"a,b\n1,2\n",
-    "list": b"[]",
-    "object": b"{}",
-    "no sample": b'{"doc_id":1,"doc":{},"arguments":[["a","b"]],"resps":[[["x"]]],"filter":"a"}',
-    "no request": b'{"doc_id":1,"doc":{"id":"x"},"arguments":[],"resps":[],"filter":"none"}\n',
 }
 SAMPLES: dict[str, tuple[list[dict[str, object]], int]] = {
     "an id twice": ([{"id": "a"}, {"id": "a"}], 2),
@@ -69,22 +44,6 @@ SAMPLES: dict[str, tuple[list[dict[str, object]], int]] = {
     "a number as field": ([{"fields": {"story": 5}}], 2),
     "a key nobody knows": ([{"gropu": "g"}], 2),
 }
-
-
-def told(capsys: Lines) -> bool:
-    """Whether the command ended in a message, and in no traceback."""
-    err = capsys.readouterr().err
-    return "Traceback" not in err and "harness: " in err and "\x1b" not in err
-
-
-@pytest.mark.parametrize("command", ["profile", "impscore score"])
-@pytest.mark.parametrize("name", TABLES)
-def test_no_table_is_told(tmp_path: Path, capsys: Lines, *, name: str, command: str) -> None:
-    (path := tmp_path / name).write_bytes(TABLES[name])
-    out = ["--column", "text", "-o", str(tmp_path / "out")]
-    assert main([*command.split(), str(path), *out]) == 2
-
-    assert told(capsys)
 
 
 @pytest.mark.parametrize("kind", rest_slow(["interval", "nominal", "ordinal"], kept=1))
@@ -118,13 +77,6 @@ def test_raters_who_rated_different_items_are_no_crash(toy: Toy) -> None:
         path.write_text(HEAD + text, "utf-8")
         words = ["--ratings", str(path), "--draws", "20", "--results", str(toy.results)]
         assert main(["agree", *words]) in (0, 1)
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_a_log_that_is_none_is_told(toy: Toy, capsys: Lines, name: str) -> None:
-    (path := toy.folder / "log.jsonl").write_bytes(LOGS[name])
-    assert toy.main("import", str(path), "--task", "quiz", "--model", "z") == 2
-    assert told(capsys)
 
 
 @pytest.mark.parametrize("name", rest_slow(SAMPLES, kept=slice(None, None, 3)))

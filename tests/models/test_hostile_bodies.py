@@ -1,7 +1,4 @@
-"""Bodies of replies that no API has: each becomes an answer or a missing item, and is stored.
-
-The rows are those of docs/robustness.md.
-"""
+"""Bodies of replies that no API has: each becomes an answer or a missing item, and is stored."""
 
 import json
 from collections.abc import Mapping
@@ -40,39 +37,23 @@ BLOCK = {"type": "text", "text": "An answer."}
 ATTACKS: Mapping[str, Row] = {
     "chat: no message in the choice": ("chat", {"choices": [{}]}, FAILED),
     "chat: choices are no objects": ("chat", {"choices": ["An answer.", 3, None]}, FAILED),
-    "chat: choices are one object": ("chat", {"choices": {"message": {}}}, FAILED),
     "chat: an index beyond 64 bits": ("chat", choice(index=10**30), "An answer."),
-    "chat: an index that is a text": ("chat", choice(index="0"), FAILED),
     "chat: a refusal with escapes": ("chat", choice(message={"refusal": f"No{ESC}"}), REFUSED),
-    "chat: an endless refusal": ("chat", choice(message={"refusal": LONG}), REFUSED),
     "chat: an endless finish_reason": ("chat", choice(finish_reason=LONG), FAILED),
-    "chat: a finish_reason with escapes": ("chat", choice(finish_reason=f"stop{ESC}"), FAILED),
-    "chat: a finish_reason that is a list": ("chat", choice(finish_reason=["stop"]), FAILED),
     "chat: content that is a number": ("chat", choice(message={"content": 4}), FAILED),
     "chat: both halves of an emoji alone": (
         "chat", choice(message={"content": "\ude00\ud83d"}), "\ufffd\ufffd",
     ),
-    "chat: a null byte": ("chat", choice(message={"content": "a\x00b"}), "a\x00b"),
     "chat: a model that is an object": ("chat", {"model": {"id": LONG}}, "An answer."),
     "chat: usage that is a list": ("chat", {"usage": [[[]]]}, "An answer."),
-    "chat: usage nested in itself": ("chat", {"usage": {"usage": {"usage": {}}}}, "An answer."),
-    "chat: an error beside no choices": ("chat", {"choices": [], "error": {"a": ESC}}, FAILED),
     "chat: an endless error": ("chat", {"choices": None, "error": LONG}, FAILED),
     "chat: JSON nested 100,000 deep": ("chat", DEEP.encode(), FAILED),
     "chat: a number of 5,000 digits": ("chat", b'{"choices": ' + b"9" * 5000 + b"}", FAILED),
-    "chat: a body that is a number": ("chat", b"NaN", FAILED),
-    "chat: an empty body": ("chat", b"", FAILED),
     "chat: a byte order mark": ("chat", b"\xef\xbb\xbf" + json.dumps(CHAT).encode(), "An answer."),
-    "chat: UTF-16": ("chat", json.dumps(CHAT).encode("utf-16"), "An answer."),
-    "chat: a key given twice": ("chat", b'{"choices": 1, "choices": []}', FAILED),
-    "responses: no output": ("responses", {"output": None}, FAILED),
     "responses: output of nulls": ("responses", {"output": [None]}, FAILED),
-    "responses: a part that is a text": ("responses", parts("An answer."), FAILED),
-    "responses: a text that is a number": ("responses", parts(TEXT | {"text": 4}), FAILED),
     "responses: content that is an object": (
         "responses", {"output": [{"type": "message", "content": {"text": "a"}}]}, FAILED,
     ),
-    "responses: a status that is a number": ("responses", {"status": 200}, FAILED),
     "responses: an unknown status": ("responses", {"status": "melted"}, "An answer."),
     "responses: failed by an endless code": (
         "responses", {"status": "failed", "error": {"code": LONG, "message": ESC}}, FAILED,
@@ -84,23 +65,15 @@ ATTACKS: Mapping[str, Row] = {
         "responses", parts({"type": "refusal", "refusal": "no \ud83d"}), REFUSED,
     ),
     "responses: 20,000 empty parts": ("responses", parts(*[TEXT | {"text": ""}] * 20_000), ""),
-    "anthropic: no content": ("anthropic", {"content": None}, FAILED),
     "anthropic: content that is a text": ("anthropic", {"content": "An answer."}, FAILED),
-    "anthropic: a block that is null": ("anthropic", {"content": [None]}, FAILED),
-    "anthropic: a block without a type": ("anthropic", {"content": [{"text": "a"}]}, FAILED),
-    "anthropic: a text that is null": ("anthropic", {"content": [BLOCK | {"text": None}]}, FAILED),
     "anthropic: an input that is a list": (
         "anthropic", {"content": [{"type": "tool_use", "name": "reply", "input": [1]}]}, FAILED,
     ),
     "anthropic: an endless stop_reason": ("anthropic", {"stop_reason": LONG}, "An answer."),
-    "anthropic: a stop_reason that is an object": ("anthropic", {"stop_reason": {}}, "An answer."),
     "anthropic: an endless explanation": (
         "anthropic",
         {"stop_reason": "refusal", "stop_details": {"explanation": f"{ESC}\ud83d{LONG}"}},
         REFUSED,
-    ),
-    "anthropic: cut before a word": (
-        "anthropic", {"stop_reason": "max_tokens", "content": []}, TRUNCATED,
     ),
     "anthropic: usage that is a text": ("anthropic", {"usage": "much"}, "An answer."),
     "anthropic: an error as a message": ("anthropic", b'{"type": "error", "error": 3}', FAILED),
@@ -163,12 +136,7 @@ NEXTS = {"token": "1", "logprob": -0.5}
 LOGPROBS: Mapping[str, list[object]] = {
     "a log-probability above 0": [NEXTS | {"logprob": 3.0}],
     "a log-probability that is NaN": [NEXTS | {"logprob": float("nan")}],
-    "a log-probability that is -Infinity": [NEXTS | {"logprob": float("-inf")}],
     "a log-probability that is a text": [NEXTS | {"logprob": "-1"}],
-    "a log-probability that is null": [NEXTS | {"logprob": None}],
-    "a log-probability that is true": [NEXTS | {"logprob": True}],
-    "a token that is a number": [NEXTS | {"token": 1}],
-    "tokens that are no objects": ["1", "2"],
     "tokens with escapes alone": [NEXTS | {"token": ESC}],
     "no tokens": [],
 }
