@@ -301,10 +301,9 @@ def test_every_script_on_the_page_of_clusters_is_bash() -> None:
     scripts = [*blocks("sh"), *(text for one in containers for text in one.get("args", ()))]
 
     assert [text for text in scripts if bash("-n", "-c", text).returncode] == []
-    assert (len(scripts), len(jobs)) == (6, 2)
+    assert (len(scripts), len(jobs)) == (5, 1)
     assert f'+ 1))/{jobs[0]["spec"]["completions"]}"' in containers[0]["args"][0]
     assert jobs[0]["spec"]["completionMode"] == "Indexed"
-    assert "python -m harness merge" in containers[1]["args"][0]
 
 
 def test_the_loop_over_ssh_on_the_page_gives_every_host_its_shard_and_merges(toy: Toy) -> None:
