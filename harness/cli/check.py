@@ -4,17 +4,14 @@ from functools import partial
 
 from harness.cli import options
 from harness.cli.options import HOME, ExitCode, Home, argument, option, switch
-from harness.core import Case, Response
 from harness.errors import SpecError
 from harness.pipeline import conformance
 from harness.present.screen import say
-from harness.specs.judges import asked_model, reads_choices
 from harness.specs.models import ScriptedSpec
 from harness.workspace import Workspace
 
 NAME = "Name of its YAML file in configs/."
 TASK = "Try it on this task's sample set. Default: a task that fits."
-MADE_UP = Response("made up", texts=("An answer.",))
 
 
 def judge(
@@ -24,25 +21,9 @@ def judge(
 
     Exit code 1: a rule is broken.
     """
-    registry = options.registry(home)
-    spec = registry.load("configs/judges", name)
-    model = asked_model(spec) and "made-up model"
-
-    build = partial(registry.judge, name, spec, identity=model)
-    problem: SpecError | None = None
-    for tried, task_spec, samples in conformance.trials(registry, task, prefers=name):
-        if task_spec.has_choices == reads_choices(spec):
-            cases = [Case(sample, MADE_UP) for sample in samples]
-            try:
-                made = build()
-                _ = [made.ask(sample, MADE_UP) for sample in samples]
-                made.read(cases if model is None else [])
-            except SpecError as error:  # it needs references that these samples lack
-                problem = problem or error
-                continue
-            say(f"{name}: tried on task {tried}")
-            return _report(conformance.check_judge(build, name, samples, model=model))
-    raise problem or SpecError(f"judge {name}: no task has answers for it; name one with --task")
+    tried, found = conformance.try_judge(options.registry(home), name, task)
+    say(f"{name}: tried on task {tried}")
+    return _report(found)
 
 
 def model(

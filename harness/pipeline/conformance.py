@@ -6,6 +6,7 @@ Each check gives the rules by name, with what breaks them, or "". A judge's mode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from harness.core import Case, Judge, Model, Request, Response, Run, Sample
@@ -14,6 +15,7 @@ from harness.errors import HarnessError, SpecError
 from harness.parts import ChoiceScore, Decoding, Failure, Message, Mode, Option, Reason
 from harness.pipeline.plan import Plan, check_templates, decodings
 from harness.registry import Registry
+from harness.specs.judges import asked_model, reads_choices
 from harness.specs.tasks import TaskSpec
 from harness.workspace import Workspace
 
@@ -31,6 +33,7 @@ TEXTS: Final = (
 """Plain, a number, an object, empty, blank, unicode, hostile, and 10,000 characters."""
 SOME: Final = 2  # samples that a judge or model is tried on
 FAILURE: Final = Failure(Reason.FAILED, "made up")
+MADE_UP: Final = Response("made up", texts=("An answer.",))
 
 
 @contextmanager
@@ -52,6 +55,28 @@ def _need(holds: object, fact: str) -> None:
 
 def _same(what: str, first: object, then: object) -> None:
     _need(first == then, f"{what} {first!r:.200}, then {then!r:.200}")
+
+
+def try_judge(registry: Registry, name: str, task: str | None) -> tuple[str, Findings]:
+    """The task on whose samples a judge was tried, that named or the first that fits; findings.
+
+    SpecError where it can read the samples of none.
+    """
+    spec = registry.load("configs/judges", name)
+    model = asked_model(spec) and "made-up model"
+    build = partial(registry.judge, name, spec, identity=model)
+    problem: SpecError | None = None
+    for tried, task_spec, samples in trials(registry, task, prefers=name):
+        if task_spec.has_choices == reads_choices(spec):
+            try:
+                made = build()
+                _ = [made.ask(sample, MADE_UP) for sample in samples]
+                made.read([Case(one, MADE_UP) for one in samples] if model is None else [])
+            except SpecError as error:  # it needs references that these samples lack
+                problem = problem or error
+                continue
+            return tried, check_judge(build, name, samples, model=model)
+    raise problem or SpecError(f"judge {name}: no task has answers for it; name one with --task")
 
 
 def check_judge(
