@@ -25,6 +25,7 @@ class Reason(StrEnum):
 
 # The reasons of a call that got no reply; with any other reason there is a stored reply.
 NO_REPLY = frozenset({Reason.FAILED, Reason.UNSUPPORTED})
+NO_CHOICE = "no choice is one token"
 NO_WORD = "cut before the first word of an answer"
 """How the message of a reply begins that was cut while the model reasoned."""
 

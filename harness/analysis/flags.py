@@ -148,9 +148,11 @@ def _part(
     found["score"] = known.get(query.score, np.nan)
     has_point = query.threshold is not None or query.fpr is not None
     if has_point and found["score"].isna().all():
+        numbers = {name: known[name] for name in (PROBABILITY, IMPLICITNESS)}
+        numbers |= answer_numbers(folder, found["row"])
+        able = [name for name in numbers if not pandas.isna(numbers[name]).all()]
         fact = f"--score {query.score}: no answer of {folder.read().model.name} has it"
-        close = did_you_mean(query.score, sorted(known))
-        raise SpecError(f"{fact}{close}; answers in writing have no probability")
+        raise SpecError(f"{fact}{did_you_mean(query.score, able)}; those in writing have none")
     return found.assign(weight=1.0, is_measured=True)
 
 

@@ -21,7 +21,7 @@ from harness.text.renamed import SUCCESSORS, successor
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
-EPILOG = "Try: harness run --task intent_resolution --model oracle,literal"
+EPILOG = "Try: harness run --task intent_detection --model oracle,random"
 
 ALL_OPTIONS = "--help-all"
 Entry = tuple[str, str]
@@ -216,8 +216,13 @@ def outcome(command: Callable[[], object]) -> int:
         return ExitCode.INTERRUPTED
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
+            more = successor(error)
+            if "valid integer" in str(getattr(error, "message", "")):
+                error.__dict__["message"] = "give a whole number, such as 20"
+            if more and hasattr(error, "possibilities"):  # they are of other things
+                error.possibilities = []
             error.show(shown := StringIO())
-            warn(shown.getvalue().removesuffix("\n") + successor(error))
+            warn(shown.getvalue().removesuffix("\n") + more)
             return ExitCode.USER_MISTAKE
         if isinstance(error, OSError) and (why := stream_fault(sys.stdout, is_tried=True)):
             warn(f"harness: the result cannot be written to stdout ({why}); {KEPT}")

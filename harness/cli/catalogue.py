@@ -9,7 +9,7 @@ from harness.cli import options
 from harness.cli.list_runs import list_runs
 from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
 from harness.data import download
-from harness.errors import SpecError
+from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
 from harness.present.screen import PAGE, say, show_json, show_names, warn
 from harness.present.screen import show as show_frame
@@ -155,11 +155,21 @@ def fetch(
 ) -> None:
     """Download sources at a fixed commit; refuse files that have another sha256 than stated."""
     registry, folder = options.registry(home), options.data_folder(data, must_exist=False)
-    for name in names or registry.names("configs/data"):
+    lost = list[str]()
+    for name in (wanted := names or registry.names("configs/data")):
         spec = registry.load("configs/data", name)
+        try:
+            paths = download.fetch(name, spec, folder)
+        except DataError as error:
+            lost.append(str(error))
+            warn(lost[-1].partition("; ")[0])
+            continue
         warn(f"{name}: licence {spec.licence}; {spec.citation}")
-        for path in download.fetch(name, spec, folder):
+        for path in paths:
             say(str(path))
+    if lost:
+        count = f"{len(lost)} of {len(wanted)} sources: " * (len(wanted) > 1)
+        raise DataError(f"{count}{lost[0]}")
 
 
 def check(

@@ -137,7 +137,7 @@ def run(
 
     \b
     Examples:
-      harness run --task intent_resolution --model oracle --judge minilm-cosine
+      harness run --task intent_resolution --model oracle --judge ngram-cosine
       harness run --task intent_resolution --model gpt-4o --limit 20 --dry-run
       harness run demo --status
     """

@@ -60,10 +60,8 @@ def fetch(name: str, spec: SourceSpec, folder: Path) -> list[Path]:
                 url, known_hash=f"sha256:{file.sha256}", fname=file.name, path=folder / name
             )
         except (OSError, ValueError) as error:
-            fact = f"{name}: {url} could not be fetched ({_root(error)})"
-            remedy = (
-                f"check the connection, or put the file at {folder / name / file.name} yourself"
-            )
+            fact = f"{name}: {file.name} could not be fetched ({_root(error)})"
+            remedy = f"check the connection, or put {url} into {folder / name} yourself"
             raise DataError(f"{fact}; {remedy}") from error
         paths.append(Path(path))
     return paths

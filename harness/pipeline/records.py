@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.core import Response, Sample, Verdict
-from harness.parts import NO_WORD, Reason
+from harness.parts import NO_CHOICE, NO_WORD, Reason
 from harness.pipeline.verdict_frame import Files
 from harness.stats.estimate import Bools
 from harness.storage.read_tables import arrow_table, opened
@@ -110,7 +110,9 @@ def missing_of(files: Files) -> tuple[MissingCount, ...]:
 def _errors(notes: Iterable[str], reason: str) -> tuple[ErrorCount, ...]:
     """The commonest errors; one that was said in several ways is shown without names."""
     alike: dict[str, Counter[str]] = {}
-    for note, count in Counter(n for n in notes if reason in FAILED_CALLS or NO_WORD in n).items():
+    is_call = reason in FAILED_CALLS
+    ours = [note for note in notes if is_call or NO_WORD in note or NO_CHOICE in note]
+    for note, count in Counter(ours).items():
         line = " ".join(without_controls(note).split())
         line = f"{line[:LONGEST_ERROR]}..." if len(line) > LONGEST_ERROR else line
         alike.setdefault(_NAMES.sub("...", line), Counter())[line] += count

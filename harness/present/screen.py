@@ -397,14 +397,14 @@ class ProgressLine:
         self._spent: dict[str, float] = {}
 
     def each(self, names: Sequence[str], runs: Iterable[_T]) -> Iterator[_T]:
-        """The runs of some names as they end; meanwhile a live line names the current one."""
+        """The runs of some names as they end; meanwhile each line names the current one."""
         ended = iter(runs)
         for place, name in enumerate(names, 1):
             self.of(f"[{place}/{len(names)} {name}] ")
             yield next(ended)
 
     def of(self, run: str) -> None:
-        """Name the run on the live lines that follow."""
+        """Name the run on the lines that follow."""
         self._run = run
 
     def __call__(
@@ -419,7 +419,7 @@ class ProgressLine:
         elif is_new or done >= total or now - self._printed >= EVERY_S:
             self._printed = now
             lost = f", {failed} failed" if failed else ""
-            warn(_one_line(f"{stage}: {done - failed} of {total} {self._verb}{lost}"))
+            warn(_one_line(f"{name}: {done - failed} of {total} {self._verb}{lost}"))
 
     def _show_live(self, words: str, done: int, total: int, failed: int, *, is_new: bool) -> None:
         from rich.progress import Progress, TextColumn, TimeRemainingColumn

@@ -46,7 +46,7 @@ Usd = Annotated[float, Meta(ge=0)]
 class PriceSpec(Spec, frozen=True, kw_only=True):
     """US dollars for a million tokens of one model; null if no price is known.
 
-    `source` had this price on the day `read`. `batch_share` is a batch's share of it.
+    `source` may say who had this price, `read` on which day; `batch_share` is a batch's share.
     """
 
     input_usd: Usd | None = None
@@ -56,9 +56,8 @@ class PriceSpec(Spec, frozen=True, kw_only=True):
     source: str | None = None
 
     def __post_init__(self) -> None:
-        values = (self.input_usd, self.output_usd, self.read, self.source)
-        if len({value is None for value in values}) > 1:
-            raise ValueError("give input_usd, output_usd, read and source, or none of them")
+        if (self.input_usd is None) is not (self.output_usd is None):
+            raise ValueError("give both input_usd and output_usd, or none of them")
 
 
 class PricesSpec(Spec, frozen=True, kw_only=True):

@@ -130,6 +130,8 @@ def _explain(value: object, kind: Any, path: str) -> str:  # noqa: ANN401 - any 
     end = f" - at `{place}`" if (place := path + inner[:-1]) != "$" else ""
     if message.startswith("unknown key"):
         wrong, known = message.split("`")[1], _keys(_member(value, kind))
+        if wrong in ("api_key", "key") and "key_env" in known:
+            return f"{message}{end}; name an environment variable that holds it in `key_env`"
     elif message.startswith("Invalid enum value"):
         wrong, known = str(value), [str(v) for v in _closed(kind)]
     elif kinds := "kind" in message and kinds_of(kind):

@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from harness.errors import LEFT_OUT, SpecError, StoreError, did_you_mean
+from harness.parts import Mode
+from harness.specs.models import CLASSIFIERS
 from harness.storage.runs import EARLIER, RunFile, RunFolder
 
 _log = logging.getLogger(__name__)
@@ -24,7 +26,10 @@ class NoSuchRun(StoreError):
         """What was named, and where."""
         placed = sorted(results.glob("runs/*/*"))
         found = [f"{p.parent.name}/{p.name}" for p in placed if name in (p.parent.name, p.name)]
-        hint = f" did you mean {' or '.join(found[:3])}?" if found else ""
+        task = (
+            [f"--task {name}, if the command has it"] if (results / "runs" / name).is_dir() else []
+        )
+        hint = f" did you mean {' or '.join([*found[:3], *task])}?" if found else ""
         fact = f"no run {name!r} below {results}/runs;{hint}"
         super().__init__(f"{fact} `harness list runs` shows them")
         self.name = name
@@ -119,6 +124,14 @@ def shortest(folders: Iterable[RunFolder], least: int) -> int:
     return next(n for n in count(least) if len({one[:n] for one in digests}) == len(digests))
 
 
+_WAYS = {
+    Mode.CHOOSE: "logprob",
+    Mode.CHOOSE_TOKEN: "top_logprobs",
+    **dict.fromkeys((Mode.GENERATE, Mode.EMBED), "written"),
+}
+"""The ways of answering, as boards name them."""
+
+
 def run_facts(file: RunFile) -> dict[str, str]:
     """What defines a run, in words, by the name of the fact."""
     run, drawn = file.run, file.run.decodings
@@ -132,7 +145,7 @@ def run_facts(file: RunFile) -> dict[str, str]:
         "temperatures": ", ".join(f"{one.temperature:g}" for one in drawn),
         "token limits": ", ".join(dict.fromkeys(str(one.max_tokens) for one in drawn)),
         "replies a prompt": ", ".join(str(one.n) for one in drawn),
-        "answers": str(file.task.mode),
+        "answers": "label" if file.model.kind in CLASSIFIERS else _WAYS[file.task.mode],
         "data": file.data.label,
         "prompts": run.prompts[:8],
         "judges": ", ".join(entry.name for entry in file.judges) or "none",

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Self
 
 from harness.errors import SpecError, StoreError
+from harness.specs.models import CLASSIFIERS
 from harness.text.cleanup import TURNING
 
 _UNFIT = re.compile(rf"[|\s\x00-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
@@ -147,6 +148,8 @@ def short_labels(sources: Mapping[str, str]) -> dict[str, str]:
 
 def _parts(signature: Signature, source: str) -> dict[str, str]:
     known = asdict(signature)
+    if signature.kind in CLASSIFIERS:
+        known["decoding"] = "label"
     known["data"], _, scale = signature.data.partition("+")
     # A control is built with its samples, so that its version changes with them.
     known[_CONTROL] = signature.data if signature.kind == "scripted" else ""

@@ -31,8 +31,24 @@ SUCCESSORS = {
 """What to say of an old command or option: what it is now, or that it is gone."""
 
 
+_ELSEWHERE = {
+    "--quiet": "2> /dev/null hides all but the result",
+    "--verbose": "--all prints more of the result, and messages are on stderr",
+    "--batch-size": "`batch_tokens`, or `batch`, in the model's YAML",
+    "--device": "`device` in the model's YAML",
+    "--temperature": "`decodings` in the task's YAML, or `decoding` in a plan",
+    "--max-tokens": "`decodings` in the task's YAML, or `decoding` in a plan",
+    "--api-key": "an environment variable, which `key_env` in the model's YAML names",
+    "--output": "--results is the folder of runs, and `harness report -o` writes a page",
+}
+"""Where what an option of other programs does is said here."""
+
+
 def successor(error: object) -> str:
-    """What to say of an old option that a command does not know; "" of any other mistake."""
+    """What to say of an old option, or one of other programs; "" of any other mistake."""
+    option = getattr(error, "option_name", "")
+    if option in _ELSEWHERE and getattr(error, "possibilities", None) is not None:
+        return f"; instead: {_ELSEWHERE[option]}"
     command = getattr(getattr(error, "ctx", None), "info_name", None) or ""
-    name = f"{command} {getattr(error, 'option_name', '')}"
+    name = f"{command} {option}"
     return SUCCESSORS.get(name.removeprefix("harness "), "")

@@ -115,6 +115,24 @@ def test_what_is_gone_leads_to_commands_that_there_are(old: str, capsys: Lines) 
         assert name in COMMANDS
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--quiet", "No such option: --quiet; instead: 2> /dev/null hides all but the result"),
+        (
+            "--batch-size 8",
+            "--batch-size; instead: `batch_tokens`, or `batch`, in the model's YAML",
+        ),
+        ("--temperature 1", "instead: `decodings` in the task's YAML"),
+        ("--limit 10%", "Invalid value for '--limit': give a whole number, such as 20"),
+        ("--limt 10", "No such option: --limt (Possible options: --limit)"),
+    ],
+)
+def test_options_of_other_programs_lead_to_ours(words: str, said: str, capsys: Lines) -> None:
+    assert main(["run", *words.split()]) == ExitCode.USER_MISTAKE
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("name", ["", *TOP, *BELOW])
 def test_a_help_fits_a_screen(name: str, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -101,6 +101,18 @@ def test_no_other_is_kept(source: Toy, capsys: Lines, *, old: str, new: str, fac
     assert [path for path in (source.folder / "cache").rglob("*") if path.is_file()] == []
 
 
+def test_a_source_that_cannot_be_fetched_keeps_no_other_back(source: Toy, capsys: Lines) -> None:
+    gone = (source.home / "configs/data/toys.yaml").read_text("utf-8").replace("0123abc", "ffff")
+    source.write("configs/data/lost.yaml", gone)
+
+    assert data(source, "fetch", "lost", "toys") == 2
+
+    out, err = capsys.readouterr()
+    assert out.rstrip().endswith("toy.jsonl")
+    assert err.startswith("lost: toy.jsonl could not be fetched (")
+    assert "harness: 1 of 2 sources: lost: toy.jsonl could not be fetched" in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     ("content", "state", "code"), [(CONTENT, "ok", 0), (None, "missing", 1), (b"x", "differs", 1)]
 )

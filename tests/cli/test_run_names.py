@@ -128,7 +128,9 @@ def test_a_name_of_no_run_is_told(named: Toy) -> None:
     for name in ("@nobody", "toy/nobody", "toy/oracle@nobody", "@", "toy/", "/"):
         with pytest.raises(StoreError, match=r"no run '.*harness list runs"):
             find_run(named.results, name)
-    with pytest.raises(StoreError, match=r"'toy' .*; did you mean toy/literal or toy/oracle\?"):
+    with pytest.raises(
+        StoreError, match=r"'toy' .*; did you mean toy/literal or toy/oracle or --task toy"
+    ):
         find_run(named.results, "toy")
 
 

@@ -90,6 +90,14 @@ def test_the_commonest_of_what_calls_ended_in_are_told_each_in_a_line(tmp_path: 
     assert [part.message for part in found.said] == ["no route", "a" * 240 + "...", "b"]
 
 
+def test_why_no_choice_could_be_read_is_told(tmp_path: Path) -> None:
+    [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")
+    note = "no choice is one token among the 2 likeliest first tokens: '1', '2'"
+    [found] = missing(trial, [{"one": VerdictRecord(None, Reason.UNPARSED, note=note)}])
+
+    assert [error.message for error in found.said] == [note]
+
+
 @pytest.mark.parametrize("reason", [Reason.UNPARSED, Reason.REFUSED, Reason.TRUNCATED])
 def test_words_of_a_model_are_not_told_as_what_went_wrong(tmp_path: Path, reason: Reason) -> None:
     [trial] = tried(tmp_path, Talker(lambda _: "yes"), "tea", variant="plain")

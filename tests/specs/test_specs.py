@@ -266,6 +266,13 @@ def test_a_wrong_price_is_told_with_model_and_value(tmp_path: Path, text: str, w
     assert words in str(caught.value)
 
 
+def test_a_price_needs_no_source_and_a_key_is_named_by_its_variable(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "prices: {b: {input_usd: 1, output_usd: 2}}"), PricesSpec)
+    assert found.prices["b"].output_usd == 2
+    with pytest.raises(SpecError, match="an environment variable that holds it"):
+        load_spec({"model": "a", "api_key": "sk"}, OpenAISpec, where="m.yaml")
+
+
 def test_a_key_of_another_kind_is_not_suggested() -> None:
     with pytest.raises(SpecError, match="unknown key `orders`") as caught:
         load_spec({"kind": "cosine", "orders": "both"}, JudgeSpec, where="j.yaml")

@@ -179,7 +179,7 @@ class Study:
         return {"cells": cells, **{name: str(path) for name, path in files.items()}}
 
     def _carry_out(self, part: Shard | None, tag: str | None = None) -> None:
-        names = [str(cell.options.model) for cell in self.cells]
+        names = [cell.title for cell in self.cells]
         ended = self.line.each(names, plans.carry_out(self.cells, part))
         for place, cell in enumerate(ended, 1):
             if cell.result is not None:

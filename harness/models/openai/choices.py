@@ -20,7 +20,7 @@ from harness.models.client.hosted import HostedModel
 from harness.models.client.http import Connection
 from harness.models.client.retry import PermanentError, attach_usage
 from harness.models.openai.bodies import body_of
-from harness.parts import UNCHARGED, ChoiceScore, Decoding, Mode, Reason
+from harness.parts import NO_CHOICE, UNCHARGED, ChoiceScore, Decoding, Mode, Reason
 from harness.specs.models import OpenAISpec
 
 MOST_TOKENS = 20  # next tokens that a server is asked for: the most that OpenAI and vLLM return
@@ -232,7 +232,7 @@ def token_scores(
         first = ", ".join(repr(each.token) for each in next_tokens[:5])
         raise PermanentError(
             Reason.UNPARSED,
-            f"no choice is one token among the {len(next_tokens)} likeliest first tokens: {first}, "
+            f"{NO_CHOICE} among the {len(next_tokens)} likeliest first tokens: {first}, "
             "...; use `--answers written`, a model of kind vllm or transformers, or a server with "
             "`choices: echo`",
         )
