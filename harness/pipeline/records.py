@@ -110,8 +110,7 @@ def missing_of(files: Files) -> tuple[MissingCount, ...]:
 def _errors(notes: Iterable[str], reason: str) -> tuple[ErrorCount, ...]:
     """The commonest errors; one that was said in several ways is shown without names."""
     alike: dict[str, Counter[str]] = {}
-    is_call = reason in FAILED_CALLS
-    ours = [note for note in notes if is_call or NO_WORD in note or NO_CHOICE in note]
+    ours = [n for n in notes if reason in FAILED_CALLS or NO_WORD in n or NO_CHOICE in n]
     for note, count in Counter(ours).items():
         line = " ".join(without_controls(note).split())
         line = f"{line[:LONGEST_ERROR]}..." if len(line) > LONGEST_ERROR else line

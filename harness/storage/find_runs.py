@@ -124,11 +124,7 @@ def shortest(folders: Iterable[RunFolder], least: int) -> int:
     return next(n for n in count(least) if len({one[:n] for one in digests}) == len(digests))
 
 
-_WAYS = {
-    Mode.CHOOSE: "logprob",
-    Mode.CHOOSE_TOKEN: "top_logprobs",
-    **dict.fromkeys((Mode.GENERATE, Mode.EMBED), "written"),
-}
+_WAYS = {Mode.CHOOSE: "logprob", Mode.CHOOSE_TOKEN: "top_logprobs", Mode.GENERATE: "written"}
 """The ways of answering, as boards name them."""
 
 

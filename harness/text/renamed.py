@@ -37,7 +37,6 @@ _ELSEWHERE = {
     "--batch-size": "`batch_tokens`, or `batch`, in the model's YAML",
     "--device": "`device` in the model's YAML",
     "--temperature": "`decodings` in the task's YAML, or `decoding` in a plan",
-    "--max-tokens": "`decodings` in the task's YAML, or `decoding` in a plan",
     "--api-key": "an environment variable, which `key_env` in the model's YAML names",
     "--output": "--results is the folder of runs, and `harness report -o` writes a page",
 }

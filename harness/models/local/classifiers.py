@@ -129,9 +129,8 @@ def read_trained(folder: Path, *, model: str, task: str) -> TrainedClassifier:
         card = decode_json(path.read_bytes(), ClassifierCard)
         checksums = {name: checksum(inside(folder, name)) for name in card.checksums}
         seen = (folder / TEXTS).read_text("utf-8").split()
-        kept = None
-        if SKETCHES in checksums:
-            kept = np.fromfile(folder / SKETCHES, np.uint8).reshape(-1, SKETCH)
+        is_kept = SKETCHES in checksums
+        kept = np.fromfile(folder / SKETCHES, np.uint8).reshape(-1, SKETCH) if is_kept else None
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise ModelError(f"{folder}: damaged ({error}); {train} again") from error
     if changed := [name for name in checksums if checksums[name] != card.checksums[name]]:
