@@ -8,6 +8,7 @@ import csv
 import io
 import logging
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from harness.storage.files import refuse_source, write_whole
 _log = logging.getLogger(__name__)
 TEXT: Final = "text"
 """The column that texts are read from by default."""
-MOST_CELLS = 10**7  # of a spreadsheet
+MOST_CELLS, MOST_UNPACKED = 10**7, 1 << 29  # of a spreadsheet, and the bytes of a zip
 BOM: Final = "\ufeff"
 STDIN: Final = "-"
 Quotes = Literal["standard", "none"]
@@ -181,9 +182,18 @@ def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
     return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
 
 
+def refuse_swollen(path: Path, *, most: int = MOST_UNPACKED) -> None:
+    """Raise DataError for a zip, whatever it is called, that unpacks to more than `most` bytes."""
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        if (size := sum(entry.file_size for entry in archive.infolist())) > most:
+            fact = f"unpacks to {size:,} bytes, more than {most:,}"
+            raise DataError(f"{path}: {fact}; split it into several files")
+
+
 def _xlsx_records(path: Path) -> list[Record]:
     if not path.is_file():
         raise DataError(f"{path}: no such file; correct the path")
+    refuse_swollen(path)
     try:
         from openpyxl import load_workbook
 

@@ -9,6 +9,7 @@ from support.sketches import HOSTILE
 
 from harness.data.ratings import KEY_COLUMNS, RATED, ratings_text, read_rated, read_ratings
 from harness.errors import DataError
+from harness.storage.tables import refuse_swollen
 
 HEAD = "task,sample_id,model,rater,value,scale"
 ANSWERS = [("r1", "toy", "s1", "ant"), ("r2", "toy", "s2", "bee")]
@@ -183,6 +184,8 @@ def test_a_sheet_saved_as_xlsx_is_read(tmp_path: Path) -> None:
     book.save(tmp_path / "rated.xlsx")
     with pytest.raises(DataError, match=r"rated.xlsx: its sheet spans 17,179,869,184 cells, more"):
         read_rated(tmp_path / "rated.xlsx", key())
+    with pytest.raises(DataError, match=r"rated.xlsx: unpacks to .* bytes, more than 9;"):
+        refuse_swollen(tmp_path / "rated.xlsx", most=9)
     (tmp_path / "rated.xlsx").write_text("row,answer,ann\n", "utf-8")
     with pytest.raises(DataError, match=r"rated.xlsx: not an XLSX file .*save it again"):
         read_rated(tmp_path / "rated.xlsx", key())

@@ -109,7 +109,9 @@ RESULTS: Mapping[str, dict[str, Any]] = {
     "text-score": {"category_scores": {"hate": "high"}},
     "null-category": {"categories": {"hate": False, "illicit": None}},
     "flag-alone": {"flagged": False, "categories": {"hate": False, "violence": True}},
+    "many-categories": {"category_scores": {f"c{number}": 0.5 for number in range(300)}},
     "escaped-category": {"category_scores": {"\x1b[2J": 0.5}},
+    "long-category": {"categories": {"c" * 900: True}},
     "bare-flag": {"categories": {}, "category_scores": {}},
 }
 

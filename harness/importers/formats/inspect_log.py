@@ -12,6 +12,7 @@ from harness.importers.record import FileAnswers, ImportedRecord, Match, SampleL
 from harness.parts import Message
 from harness.pipeline.plan import options
 from harness.specs.data import MapSpec
+from harness.storage.tables import refuse_swollen
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample
@@ -56,6 +57,7 @@ def _log(path: Path) -> Any:  # noqa: ANN401 - EvalLog, of a library that need n
     except ImportError as error:
         fact = f"{path}: reading a log of Inspect needs its library"
         raise ModelError(f"{fact}; run: {install('inspect')}") from error
+    refuse_swollen(path)
     try:
         return read_eval_log(str(path), resolve_attachments=True)
     except Exception as error:  # whatever its reader raises: the file is not what it reads

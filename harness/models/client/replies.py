@@ -10,7 +10,7 @@ import msgspec
 from harness.core import Request, Response
 from harness.models.client.endpoint import Endpoint
 from harness.models.client.retry import PermanentError, RetryableError
-from harness.parts import NO_WORD, Failure, Reason, Usage
+from harness.parts import NO_WORD, Failure, Reason, Usage, digest
 from harness.text.cleanup import repair_surrogates
 
 _T = TypeVar("_T")
@@ -130,5 +130,9 @@ def read_served(body: Mapping[str, Any]) -> str | None:
 
 
 def bounded(name: str) -> str:
-    """A server's word for something, cut to LONGEST_NAME."""
-    return repair_surrogates(name)[:LONGEST_NAME]
+    """A server's word for something, cut to LONGEST_NAME with a digest of the whole at its end."""
+    name = repair_surrogates(name)
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = f"...{digest(name)[:12]}"
+    return name[: LONGEST_NAME - len(mark)] + mark

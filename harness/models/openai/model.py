@@ -27,6 +27,7 @@ CHOICES: Mapping[str, frozenset[Mode]] = {
     "echo": frozenset({Mode.CHOOSE}),
     "top_logprobs": frozenset({Mode.CHOOSE_TOKEN}),
 }
+MOST_CATEGORIES = 100
 BATCH_ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 ONE_ALONE = "only one completion choice"  # what llama.cpp said with status 500 before it knew n
@@ -115,10 +116,13 @@ class OpenAIModel(OpenAIServed[OpenAISpec]):
             fact = f"{server.address} does not list its models ({server.quote(str(listed))}){hint}"
             raise ModelError(f"{fact}; {server.remedy}, or name the model instead of auto")
         names = [str(entry.get("id")) for entry in listed]
-        if len(names) != 1:
-            fact = f"model: auto needs a server of exactly one model; {server.address} has"
-            shown = server.quote(", ".join(sorted(names))) or "none"
-            raise ModelError(f"{fact} {len(names)}: {shown}; name the one that is meant")
+        lengths = [len(str(entry.get(key, ""))) for entry in listed for key in ("id", "root")]
+        if len(names) != 1 or max(lengths) > replies.LONGEST_NAME:
+            raise ModelError(
+                f"model: auto needs a server of exactly one model, of a name up to "
+                f"{replies.LONGEST_NAME} characters; {server.address} has {len(names)}: "
+                f"{server.quote(', '.join(sorted(names))) or 'none'}; name the one that is meant"
+            )
         self._is_checked = True
         return listed[0]
 
@@ -178,8 +182,11 @@ class ModerationModel(labels.TextLabeller, OpenAIServed[ModerationSpec]):
             result = replies.read_list(body, "results", _Result, self.server)[0]
         scores = {n: score for n, score in result.category_scores.items() if score is not None}
         categories = {*result.categories, *scores}  # each is a metric of the tables
-        if not all(map(str.isprintable, categories)) or not all(map(isfinite, scores.values())):
-            raise PermanentError(Reason.FAILED, "the reply has odd names or scores of categories")
+        most = replies.LONGEST_NAME
+        is_odd = any(len(name) > most or not name.isprintable() for name in categories)
+        if is_odd or len(categories) > MOST_CATEGORIES or not all(map(isfinite, scores.values())):
+            fact = f"the reply has more than {MOST_CATEGORIES} categories, or odd names or scores"
+            raise PermanentError(Reason.FAILED, fact)
         is_flagged = result.flagged or any(result.categories.values())
         label = self.spec.positive if is_flagged else self._negative
         flags = {n: float(is_on) for n, is_on in result.categories.items() if is_on is not None}
