@@ -8,6 +8,7 @@ from harness.cli.options import RESULTS, ExitCode, Results, argument, option, ou
 from harness.implicitness.scorer import Flag, text_of
 from harness.pipeline import exports
 from harness.present.screen import ProgressLine, say, show_json, warn
+from harness.storage.bundle import limited
 from harness.storage.cells import cell_text, csv_text, json_text
 from harness.storage.find_runs import find_run, find_runs
 from harness.storage.runs import StoredRun, read_table
@@ -123,7 +124,8 @@ def prove(
     """
     from harness.pipeline.bundle import prove_bundle
 
-    others, proofs = prove_bundle(file, ProgressLine())
+    with limited(str(file)):  # its prompts are templates, which may compute anything
+        others, proofs = prove_bundle(file, ProgressLine())
     show_json({"others": others, "runs": proofs}, is_json)
     said = [*others]  # what is the same comes last: a screen may cut it off
     said += [f"{one.run}: differs: {line}" for one in proofs for line in one.differences]

@@ -2,11 +2,14 @@
 
 import io
 import re
+import signal
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from harness.errors import StoreError
 
@@ -67,3 +70,37 @@ def _written(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, lef
 
 def _unsafe(path: object, fact: str) -> StoreError:
     return StoreError(f"{path}: {fact}; that is no bundle of this program: do not use it")
+
+
+MOST_MEMORY, MOST_SECONDS = 16 << 30, 1_800
+
+
+@contextmanager
+def limited(what: str, *, most_seconds: int = MOST_SECONDS) -> Iterator[None]:
+    """Raise StoreError where a block takes more CPU seconds or memory; `what` names it."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        yield
+        return
+
+    def refuse(number: int, frame: FrameType | None) -> None:
+        raise StoreError(f"{what}: took more than {most_seconds} s of CPU; do not trust it")
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    spent = int(used.ru_utime + used.ru_stime) + 1
+    wanted = {resource.RLIMIT_CPU: spent + most_seconds, resource.RLIMIT_AS: MOST_MEMORY}
+    known = {kind: resource.getrlimit(kind) for kind in wanted}
+    before = signal.signal(signal.SIGXCPU, refuse)
+    try:
+        for kind, (_, hard) in known.items():
+            most = wanted[kind] if hard == resource.RLIM_INFINITY else min(wanted[kind], hard)
+            resource.setrlimit(kind, (most, hard))
+        yield
+    except MemoryError as error:
+        fact = f"{what}: took more than {MOST_MEMORY >> 30} GB; do not trust it"
+        raise StoreError(fact) from error
+    finally:
+        for kind, limits in known.items():
+            resource.setrlimit(kind, limits)
+        signal.signal(signal.SIGXCPU, before)

@@ -46,6 +46,7 @@ OWN: Mapping[Api, Faults] = {
         "length": (None, ""),
         **{f"finish={end}": (None, "The ") for end in ("", "eos", "end_turn", "STOP", "tool_use")},
         "null": (None, ""),
+        "huge": (FAILED, "it is left unread"),
     },
     "responses": {
         "null": (FAILED, "sent no output"),
@@ -66,6 +67,7 @@ OWN: Mapping[Api, Faults] = {
         **dict.fromkeys(("length", "bare", "commentary", "tool"), (None, "The ")),
         **dict.fromkeys(("empty", "thought-only"), (None, "")),
         "parts": (None, "The end."),
+        "huge": (FAILED, "10500000 characters"),
     },
     "anthropic": {
         "null": (FAILED, "no content"),
@@ -76,6 +78,7 @@ OWN: Mapping[Api, Faults] = {
         **dict.fromkeys(("length", "window"), (None, "The ")),
         **dict.fromkeys(("empty", "other-tool"), (None, "")),
         "thinking": (None, "In short: The "),
+        "huge": (FAILED, "10500000 characters"),
     },
 }
 PASSING = [name for name, (reason, _) in SHARED.items() if reason and name[:2] not in ("40", "41")]

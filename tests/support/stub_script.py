@@ -163,6 +163,7 @@ CHOICES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "null": ({}, {"content": None}),
     "reasoned-away": ({"finish_reason": "length"}, {"content": ""}),
     "not-text": ({}, {"content": {"parts": [1, 2]}}),
+    "huge": ({}, {"content": "so " * 3_500_000}),
     "surrogate": ({}, {"content": "half an emoji: \ud83d"}),
 }
 

@@ -70,6 +70,7 @@ PARTS: Mapping[str, list[dict[str, Any]]] = {
         {"type": "refusal", "refusal": "I would rather not say."},
     ],
     "not-text": [{"type": "output_text", "text": {"parts": [1, 2]}}],
+    "huge": [{"type": "output_text", "text": "so " * 3_500_000}],
     "surrogate": [{"type": "output_text", "text": "half an emoji: \ud83d"}],
     "parts": [{"type": "output_text", "text": "The "}, {"type": "output_text", "text": "end."}],
 }
@@ -160,6 +161,7 @@ MESSAGES: Mapping[str, dict[str, Any]] = {
     "null": {"content": None},
     "not-text": {"content": [{"type": "text", "text": {"parts": [1, 2]}}]},
     "surrogate": {"content": [{"type": "text", "text": "half an emoji: \ud83d"}]},
+    "huge": {"content": [{"type": "text", "text": "so " * 3_500_000}]},
     "thinking": {"content": [HIDDEN, {"type": "text", "text": "In short: "}]},
     "other-tool": {"content": [{"type": "tool_use", "id": "t", "name": "other", "input": {}}]},
     "usage-null": {"usage": None},

@@ -40,7 +40,7 @@ def _is_address(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server's base URL, and the variables of its URL and key."""
+    """A server's base URL, the variables of its URL and key, and room for its reasoning."""
 
     url: str
     url_env: str | None
@@ -48,6 +48,7 @@ class Endpoint:
     environ: Mapping[str, str] = field(repr=False)
     owner: str = "the model's YAML"
     headers_env: Mapping[str, str] = field(default_factory=dict)
+    reasoning_max_tokens: int = 0
 
     @classmethod
     def of(
@@ -56,7 +57,10 @@ class Endpoint:
         """The endpoint of a model, at the environment's URL or the YAML's; ModelError if none."""
         own = environ.get(spec.base_url_env, "").strip() if spec.base_url_env else ""
         url, owner = own or spec.base_url, f"configs/models/{name}.yaml"
-        server = cls(url, spec.base_url_env, spec.key_env, environ, owner, spec.headers_env)
+        reasoning = 0 if isinstance(spec, ModerationSpec) else spec.reasoning_max_tokens
+        server = cls(
+            *(url, spec.base_url_env, spec.key_env, environ, owner, spec.headers_env, reasoning)
+        )
         if not _is_address(url) or "@" in urlsplit(url).netloc or re.search(r"[?#]", url):
             shown = server.quote(re.split(r"[?#]", url)[0].rpartition("@")[2][:LONGEST_ADDRESS])
             raise ModelError(

@@ -105,6 +105,10 @@ class Connection:
                 f"{address} answered {reply.status} and sends calls on to {target}: nothing is "
                 f"sent there; {self._server.remedy} to the address that is meant, if you trust it"
             )
+        packing = reply.headers.get("content-encoding", "identity").strip().lower()
+        if packing not in ("identity", ""):
+            fact = f"{address} packed its reply as {packing[:40]!r}, which was not asked for"
+            raise PermanentError(Reason.FAILED, fact)
         content = bytearray()
         async for chunk in reply.content.iter_any():
             content += chunk
@@ -126,6 +130,7 @@ async def connected(
         headers={**HEADERS, **headers},
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
+        auto_decompress=False,
     ) as session:
         yield Connection(server, session)
 

@@ -14,6 +14,8 @@ from harness.parts import NO_WORD, Failure, Reason, Usage, digest
 from harness.text.cleanup import repair_surrogates
 
 _T = TypeVar("_T")
+# The longest text of a reply: so many characters, and so many a token (runs of spaces).
+SPARE_CHARACTERS, TOKEN_CHARACTERS = 10_000, 256
 LONGEST_NAME = 200  # in characters
 MOST_TOKENS = 10**9  # of one call: no model reads or writes as many
 
@@ -37,16 +39,20 @@ class Reply:
 def response_of(reply: Reply, request: Request, server: Endpoint) -> Response:
     """The response in a reply, or the failure of one that holds no answer."""
     usage, served, text = reply.usage, reply.served, repair_surrogates(reply.text)
-    if why := _why_missing(replace(reply, text=text), server):
+    most = request.decoding.max_tokens + server.reasoning_max_tokens
+    if why := _why_missing(replace(reply, text=text), server, most_tokens=most):
         return no_answer(request, *why, usage=usage, served=served)
     return Response(request.key, (text,), stop=reply.stop, usage=usage, served=served)
 
 
-def _why_missing(reply: Reply, server: Endpoint) -> tuple[Reason, str] | None:
+def _why_missing(reply: Reply, server: Endpoint, *, most_tokens: int) -> tuple[Reason, str] | None:
     if reply.is_filtered:
         return Reason.FILTERED, "the answer was held back by a content filter"
     if reply.refusal is not None:
         return Reason.REFUSED, server.quote(reply.refusal)
+    if len(reply.text) > SPARE_CHARACTERS + TOKEN_CHARACTERS * most_tokens:
+        fact = f"the answer has {len(reply.text)} characters, which no {most_tokens} tokens have"
+        return Reason.FAILED, f"{fact}: it is not kept"
     if reply.unended is not None:
         return Reason.FAILED, server.quote(f"the answer did not come to its end ({reply.unended})")
     if reply.stop != "length" or reply.text:
