@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 from harness.errors import SpecError, did_you_mean
 
 LONGEST_SHOWN = 60
+DEEPEST = 100  # how deep a YAML file may nest
 LARGEST = 2**53  # the highest number that a key may have; keys of a lower one say so themselves
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SENTENCE = re.compile(r"(?<=[.;])\s+")
@@ -53,26 +54,34 @@ class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoa
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping that a YAML file holds."""
+    """Return the mapping that a YAML file holds; one with aliases, or DEEPEST deep, is refused."""
     try:
-        content = deepcopy(_parsed(path.read_text("utf-8")))
+        content = _parsed(path.read_text("utf-8"))
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror}); correct the path") from error
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date with a 13th month
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date with a 13th month
         problem = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
         raise SpecError(f"{path}: not valid YAML: {problem}; correct it there") from error
     if not isinstance(content, dict):
         found = "nothing" if content is None else type(content).__name__
         raise SpecError(f"{path}: expected keys and values, found {found}; write them")
-    return content
+    return deepcopy(content)
 
 
 @lru_cache(maxsize=256)  # a library, a plan and tests read the same files again and again
 def _parsed(text: str) -> object:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):  # it may have no end, or a billion values
+            raise ValueError(f"alias *{str(event.anchor)[:LONGEST_SHOWN]}; write out what it names")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(f"nests more than {DEEPEST} deep")
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
 
 
@@ -86,7 +95,7 @@ def load_spec(content: dict[str, Any], kind: Any, *, where: str) -> Any:  # noqa
     except msgspec.ValidationError as error:
         raise SpecError(f"{where}: {_explain(content, kind, '$')}") from error
     except RecursionError:
-        raise SpecError(f"{where}: nests too deep; correct it") from None
+        raise SpecError(f"{where}: nests more than {DEEPEST} deep; correct it") from None
     if odd := next(_odd_numbers(made), None):
         raise SpecError(f"{where}: `{odd}` is no number up to {LARGEST:,}; correct it")
     return made

@@ -14,6 +14,7 @@ from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import TaskSpec
 
 MODEL = "about: a\nkind: openai\nmodel: m\nkey_env: null\nextra_body:\n  "
+LAUGHS = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 60))
 
 
 def read(path: Path, kind: Any = ModelSpec) -> Any:  # noqa: ANN401 - a spec or a union of specs
@@ -23,7 +24,17 @@ def read(path: Path, kind: Any = ModelSpec) -> Any:  # noqa: ANN401 - a spec or 
 @each(
     ("text", "told"),
     [
-        (f"{MODEL}a: " + "{a: " * 3_000 + "1" + "}" * 3_000, "not valid YAML"),
+        (f"{MODEL}me: &me {{again: *me}}", "alias *me; write out"),
+        (f"{MODEL}me: &me [1, [*me]]", "alias *me; write out"),
+        ("&top\nabout: *top", "alias *top; write out"),
+        (f"{MODEL}a: " + "{a: " * 3_000 + "1" + "}" * 3_000, "nests more than 100 deep"),
+        (f"{MODEL}a: " + "[" * 200_000 + "]" * 200_000, "nests more than 100 deep"),
+        (f"{MODEL}a: " + "[" * 200_000, "nests more than 100 deep"),
+        (f"{MODEL}a: " + "- " * 5_000 + "1", "not valid YAML"),
+        ("\n".join(" " * n + "a:" for n in range(2_000)), "nests more than 100 deep"),
+        ("a: &l0 [1]\nb:\n" + LAUGHS, "alias *l0; write out"),
+        (f"{MODEL}l0: &l0 [1]\n{LAUGHS}", "alias *l0; write out"),
+        (f"{MODEL}<<: &x {{a: 1, <<: *x}}", "alias *x; write out"),
         (f"{MODEL}a: *nobody", "not valid YAML"),
         (f"{MODEL}a: {'9' * 10_000}", "not valid YAML"),
         (f"{MODEL}a: !!python/object/apply:os.getpid []", "not valid YAML"),
