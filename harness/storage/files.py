@@ -1,6 +1,7 @@
 """Bytes to whole files: a reader sees the old file or the new one, never a part of one."""
 
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -13,7 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from harness.errors import SpecError, StoreError
+from harness.errors import DataError, SpecError, StoreError
 from harness.storage.cells import decode_json
 
 READ: Final = ContextVar[frozenset[Path]]("READ", default=frozenset())
@@ -21,6 +22,7 @@ READ: Final = ContextVar[frozenset[Path]]("READ", default=frozenset())
 
 LONGEST_PART = 200
 """How many bytes a part of a path may have; most file systems take 255."""
+MOST_UNPACKED = 1 << 29  # bytes of a zip
 
 
 def write_whole(path: Path, data: bytes | Iterable[bytes]) -> None:
@@ -178,3 +180,11 @@ def decoded(data: bytes, kind: type[_T], *, where: str) -> _T:
 def refused(fact: str) -> StoreError:
     """The error of a file that is not to be believed."""
     return StoreError(f"{fact}; repeat the run to rebuild it")
+
+
+def refuse_swollen(path: Path, *, most: int = MOST_UNPACKED) -> None:
+    """Raise DataError for a zip, whatever it is called, that unpacks to more than `most` bytes."""
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        if (size := sum(entry.file_size for entry in archive.infolist())) > most:
+            fact = f"unpacks to {size:,} bytes, more than {most:,}"
+            raise DataError(f"{path}: {fact}; split it into several files")

@@ -8,7 +8,6 @@ import csv
 import io
 import logging
 import sys
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,12 +21,12 @@ from typing import Any, Final, Literal
 from harness.errors import DataError, SpecError, StoreError, did_you_mean, install
 from harness.lazy import ArrowTable, DataFrame, pandas, pyarrow
 from harness.storage.cells import cell_text, csv_lines, filled, json_text, long_cells, read_json
-from harness.storage.files import refuse_source, write_whole
+from harness.storage.files import refuse_source, refuse_swollen, write_whole
 
 _log = logging.getLogger(__name__)
 TEXT: Final = "text"
 """The column that texts are read from by default."""
-MOST_CELLS, MOST_UNPACKED = 10**7, 1 << 29  # of a spreadsheet, and the bytes of a zip
+MOST_CELLS = 10**7  # of a spreadsheet
 BOM: Final = "\ufeff"
 STDIN: Final = "-"
 Quotes = Literal["standard", "none"]
@@ -180,14 +179,6 @@ def read_spreadsheet(path: Path, required: Sequence[str]) -> list[TableRow]:
         separator = max(heads, key=counts.__getitem__)
         rows = _named_rows(path, [*_records(str(path), text, separator)], required)
     return [row for row in rows if any(cell.strip() for cell in row.cells.values())]
-
-
-def refuse_swollen(path: Path, *, most: int = MOST_UNPACKED) -> None:
-    """Raise DataError for a zip, whatever it is called, that unpacks to more than `most` bytes."""
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        if (size := sum(entry.file_size for entry in archive.infolist())) > most:
-            fact = f"unpacks to {size:,} bytes, more than {most:,}"
-            raise DataError(f"{path}: {fact}; split it into several files")
 
 
 def _xlsx_records(path: Path) -> list[Record]:

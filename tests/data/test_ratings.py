@@ -9,7 +9,7 @@ from support.sketches import HOSTILE
 
 from harness.data.ratings import KEY_COLUMNS, RATED, ratings_text, read_rated, read_ratings
 from harness.errors import DataError
-from harness.storage.tables import refuse_swollen
+from harness.storage.files import refuse_swollen
 
 HEAD = "task,sample_id,model,rater,value,scale"
 ANSWERS = [("r1", "toy", "s1", "ant"), ("r2", "toy", "s2", "bee")]

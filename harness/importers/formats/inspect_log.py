@@ -12,7 +12,7 @@ from harness.importers.record import FileAnswers, ImportedRecord, Match, SampleL
 from harness.parts import Message
 from harness.pipeline.plan import options
 from harness.specs.data import MapSpec
-from harness.storage.tables import refuse_swollen
+from harness.storage.files import refuse_swollen
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample
