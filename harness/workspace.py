@@ -132,9 +132,9 @@ class Workspace:
 
     def _ledger(self, folder: Path, model: Model) -> Ledger:
         """The calls of a model, with those of the same model by other names."""
-        if model.kind == "scripted":  # its answers cost nothing
-            return Ledger(folder)
-        others = [Ledger(path) for path in sorted(folder.parent.glob("*")) if path != folder]
+        is_free = model.kind == "scripted"  # its answers cost nothing
+        places = [] if is_free else sorted(folder.parent.glob("*"))
+        others = [Ledger(path) for path in places if path != folder]
         return Ledger(folder, alike=[one for one in others if one.is_of(model.identity)])
 
     def check_price(self, name: str) -> None:

@@ -136,6 +136,10 @@ def _explain(value: object, kind: Any, path: str) -> str:  # noqa: ANN401 - any 
     message, _, inner = _message(value, kind).partition(" - at `$")
     for word, ours in _WORDS.items():
         message = message.replace(word, ours)
+    if message.startswith("missing required key") and _is_spec(of := _member(value, kind)):
+        absent = [one.encode_name for one in structs.fields(of) if one.required]
+        absent = [f"`{name}`" for name in absent if name not in dict(value)]  # type: ignore[call-overload]  # a mapping
+        message = f"missing required key{'s' * (len(absent) > 1)} {', '.join(absent)}"
     end = f" - at `{place}`" if (place := path + inner[:-1]) != "$" else ""
     if message.startswith("unknown key"):
         wrong, known = message.split("`")[1], _keys(_member(value, kind))

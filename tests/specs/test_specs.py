@@ -1,10 +1,12 @@
 """YAML to specs: what ships is right, and what is wrong is named with its file and remedy."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support.each import each
 
 from harness.errors import SpecError, did_you_mean
@@ -264,6 +266,19 @@ def test_a_wrong_price_is_told_with_model_and_value(tmp_path: Path, text: str, w
     with pytest.raises(SpecError) as caught:
         read(path, PricesSpec)
     assert words in str(caught.value)
+
+
+def test_all_missing_keys_are_named_at_once() -> None:
+    judge = {"kind": "rating", "about": "a", "scale": {"low": 1, "high": 5}}
+    with pytest.raises(SpecError, match="missing required keys `model`, `template`, `decoding`"):
+        load_spec(judge, JudgeSpec, where="j.yaml")
+
+
+def test_the_rating_judge_of_the_docs_is_whole() -> None:
+    page = (Path(__file__).parents[2] / "docs/judges.md").read_text("utf-8")
+    [text] = re.findall(r"```yaml\n(# configs/judges/rubric.yaml.*?)```", page, re.DOTALL)
+    made = load_spec(yaml.safe_load(text), JudgeSpec, where="docs")
+    assert (made.scale.low, made.scale.high, made.template) == (1, 5, "judges/rubric")
 
 
 def test_a_price_needs_no_source_and_a_key_is_named_by_its_variable(tmp_path: Path) -> None:
