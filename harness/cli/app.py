@@ -62,6 +62,7 @@ PANELS: Mapping[str, Mapping[str, Entry]] = {
     "Program": {
         "list": ("catalogue:list_names", "List tasks, models, judges, runs and more."),
         "show": ("catalogue:show", "Show the YAML file of a name, or a stored run."),
+        "rm": ("list_runs:remove", "Delete runs, and stored calls with --calls."),
         "check": ("", "Try a judge, a model or a task of your own."),
         "train": ("make:train", "Train a classifier on a task's training texts."),
         "verify": ("catalogue:verify", "Recompute published numbers from their data."),

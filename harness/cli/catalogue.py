@@ -7,7 +7,7 @@ from typing import Annotated
 
 from harness.cli import options
 from harness.cli.list_runs import list_runs
-from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option
+from harness.cli.options import HOME, AsJson, ExitCode, Home, argument, option, switch
 from harness.data import download
 from harness.errors import DataError, SpecError
 from harness.lazy import DataFrame, pandas
@@ -36,6 +36,7 @@ def list_names(
     words: list[str] | None = argument(
         "WORD", "Those alone that name this; of runs: @TAG, task or model.", None
     ),
+    has_size: bool = switch("--size", "Of runs: what they, and stored calls, take on the disk."),
     is_json: AsJson = False,
 ) -> None:
     """List what commands take: tasks, models, judges, data, annotations, builds, imports, scorers,
@@ -47,7 +48,7 @@ def list_names(
       harness list runs @pilot
     """
     if what == "runs":
-        list_runs(where.results, words or (), is_json=is_json)
+        list_runs(where.results, words or (), is_json=is_json, has_size=has_size)
         return
     if what is not None and what not in SECTIONS:
         raise SpecError(f"list {what}: give one of {', '.join(SECTIONS)}; or runs")

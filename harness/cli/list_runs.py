@@ -1,12 +1,24 @@
-"""The runs below a results folder as tables, one for each task: `harness list runs`."""
+"""The runs below a results folder: as tables, one for each task (`list runs`), and `rm`."""
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import rmtree
 
-from harness.errors import StoreError
-from harness.present.screen import Cell, say, show_json, show_rows, usd, warn
-from harness.storage.find_runs import distinguishing, find_runs, run_facts, run_folders, shortest
+from harness.cli import options
+from harness.cli.options import RESULTS, Results, switch
+from harness.errors import SpecError, StoreError
+from harness.present.screen import PAGE, Cell, say, show_json, show_rows, usd, warn
+from harness.storage.find_runs import (
+    distinguishing,
+    find_runs,
+    freed,
+    megabytes,
+    run_facts,
+    run_folders,
+    shortest,
+)
 from harness.storage.runs import RunFile, RunFolder
 
 SHARED = ("variants", "limit", "judges", "data", "seed", "temperatures", "answers")
@@ -15,7 +27,9 @@ SHORTEST = 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> None:
+def list_runs(
+    results: Path, names: Sequence[str] = (), *, is_json: bool, has_size: bool = False
+) -> None:
     """Print the runs below a folder that `names` may mean, newest first; as JSON their folders."""
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
@@ -33,12 +47,38 @@ def list_runs(results: Path, names: Sequence[str] = (), *, is_json: bool) -> Non
             say(f"{folder.path}  {fact}; repeat the run to rebuild it")
     short = shortest((folder for runs in tasks.values() for folder, _ in runs), SHORTEST)
     for task, runs in tasks.items():
-        _put_task(task, runs, short)
+        _put_task(task, runs, short, has_size=has_size)
+    if has_size:
+        paths = (results / "runs", *sorted((results / "calls").glob("*")))
+        say("\n".join(f"{path}  {megabytes(path)}" for path in paths))
     if not found:
         warn(f"no runs below {results}/runs; `harness run` makes one, or see --results")
 
 
-def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) -> None:
+def remove(
+    runs: options.RunNames,
+    *,
+    has_calls: bool = switch("--calls", "Also the stored calls of models that no other run has."),
+    is_sure: bool = switch("--yes", "Do not ask."),
+    results: Results = RESULTS,
+) -> None:
+    """Delete runs, after a question; stored calls make them again, but for --calls."""
+    paths = freed(results, find_runs(results, runs), has_calls=has_calls)
+    say("\n".join(f"{path}  {megabytes(path)}" for path in paths))
+    if not is_sure:
+        if not sys.stdin.isatty():
+            raise SpecError("nothing is deleted: --yes says that you are sure")
+        PAGE.end()
+        if input("Delete? [y/N] ").strip().lower() not in ("y", "yes"):
+            return
+    for path in paths:
+        rmtree(path)
+    say("deleted; `harness leaderboard` ranks what is left")
+
+
+def _put_task(
+    task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int, *, has_size: bool
+) -> None:
     facts = [run_facts(file) for _, file in runs]
     common = [name for name in SHARED if len({fact[name] for fact in facts}) == 1]
     shared = "; ".join(f"{name} {facts[0][name]}" for name in common)
@@ -51,11 +91,12 @@ def _put_task(task: str, runs: Sequence[tuple[RunFolder, RunFile]], short: int) 
         None if file.missing is None else sum(gap.count for gap in file.missing) for _, file in runs
     ]
     columns["USD"] = [usd(file.costs.total.cost_usd) if file.costs else None for _, file in runs]
+    columns["size"] = [megabytes(folder.path) if has_size else None for folder, _ in runs]
     columns["age"] = [_age(folder.written) for folder, _ in runs]
     shown = {
         name: cells
         for name, cells in columns.items()
-        if name not in ("tag", "USD") or any(one not in (None, "-", "0") for one in cells)
+        if name not in ("tag", "USD", "size") or any(one not in (None, "-", "0") for one in cells)
     }
     show_rows(f"{task}: {shared}", list(shown), list(zip(*shown.values(), strict=True)))
 

@@ -241,3 +241,24 @@ def task_folders(folders: Iterable[RunFolder], task: str) -> list[RunFolder]:
         fact = f"no run of task {task!r}{did_you_mean(task, known)}"
         raise StoreError(f"{fact}; `harness run` makes one, or see --results")
     return runs
+
+
+def freed(results: Path, runs: Sequence[RunFolder], *, has_calls: bool) -> list[Path]:
+    """The folders that go with some runs; with `has_calls` also calls that no other run is of."""
+    root, gone = (results / "runs").resolve(), {one.path for one in runs}
+    if odd := [path for path in gone if root not in path.resolve().parents]:
+        raise SpecError(f"{odd[0]}: not below {results}/runs; delete the folder yourself")
+    if not has_calls:  # then a damaged run need not be read
+        return sorted(gone)
+    others = [one for one in run_folders(results) if one.path not in gone]
+    mine, theirs = (
+        {name for f in files for name in (f.model.name, *(j.asks for j in f.judges)) if name}
+        for files in ([one.read() for one in some] for some in (runs, others))
+    )
+    calls = [results / "calls" / name for name in sorted(mine - theirs)]
+    return [*sorted(gone), *(path for path in calls if path.is_dir())]
+
+
+def megabytes(folder: Path) -> str:
+    """What the files of a folder take on the disk."""
+    return f"{sum(one.stat().st_size for one in folder.rglob('*') if one.is_file()) / 2**20:.2f} MB"

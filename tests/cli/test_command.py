@@ -84,10 +84,10 @@ def helps(capsys: Lines, *words: str) -> list[str]:
     return [text for _, text in codes]
 
 
-def test_there_are_26_commands_in_groups(capsys: Lines) -> None:
+def test_there_are_27_commands_in_groups(capsys: Lines) -> None:
     short, whole = helps(capsys)
 
-    assert len(TOP) == 26
+    assert len(TOP) == 27
     assert [name for name in TOP if f"\n  {name} " not in whole] == []
     assert [name for name in TOP if not re.search(rf"\b{name}\b", short)] == []
     assert re.findall(r"(?m)^(\S.*):$", whole)[:2] == ["Measure", "See"]

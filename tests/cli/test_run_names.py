@@ -111,6 +111,25 @@ def test_a_board_of_named_runs_ranks_these_and_keeps_the_file(alike: Toy, capsys
     assert (alike.results / "leaderboard.csv").read_bytes() == before
 
 
+def test_a_run_is_deleted_when_that_is_sure_and_calls_of_its_model_alone(
+    alike: Toy, capsys: Lines
+) -> None:
+    count, calls = len(alike.runs()), alike.results / "calls"
+    assert on(alike, "list", "runs", "--size") == 0
+    assert f"{calls / 'literal'}  0." in capsys.readouterr().out
+    assert on(alike, "rm", "toy/literal@both", "--calls") == 2
+    assert "--yes says that you are sure" in capsys.readouterr().err
+    assert len(alike.runs()) == count
+
+    assert on(alike, "rm", "@both", "--calls", "--yes") == 0
+
+    assert len(alike.runs()) == count - 2
+    assert sorted(path.name for path in calls.iterdir()) == ["literal", "oracle"], "others' calls"
+    assert on(alike, "rm", "toy/literal", "--calls", "--yes") == 0
+    assert [path.name for path in calls.iterdir()] == ["oracle"]
+    assert on(alike, "rm", str(alike.runs()[0]), "--results", str(alike.folder / "x")) == 2
+
+
 def test_an_ambiguous_name_offers_one_that_is_found_though_a_run_is_damaged(toy: Toy) -> None:
     for limit in ("2", "3"):
         toy.run("--variant", "base", "--limit", limit)
