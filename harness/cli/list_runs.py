@@ -27,9 +27,7 @@ SHORTEST = 6
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def list_runs(
-    results: Path, names: Sequence[str] = (), *, is_json: bool, has_size: bool = False
-) -> None:
+def list_runs(results: Path, names: Sequence[str], *, is_json: bool, has_size: bool) -> None:
     """Print the runs below a folder that `names` may mean, newest first; as JSON their folders."""
     if not results.is_dir():
         raise StoreError(f"--results {results}: no such folder; `harness run` makes one")
@@ -69,7 +67,7 @@ def remove(
         if not sys.stdin.isatty():
             raise SpecError("nothing is deleted: --yes says that you are sure")
         PAGE.end()
-        if input("Delete? [y/N] ").strip().lower() not in ("y", "yes"):
+        if input("Delete? [y/N] ").lower() not in ("y", "yes"):
             return
     for path in paths:
         rmtree(path)

@@ -246,8 +246,8 @@ def task_folders(folders: Iterable[RunFolder], task: str) -> list[RunFolder]:
 def freed(results: Path, runs: Sequence[RunFolder], *, has_calls: bool) -> list[Path]:
     """The folders that go with some runs; with `has_calls` also calls that no other run is of."""
     root, gone = (results / "runs").resolve(), {one.path for one in runs}
-    if odd := [path for path in gone if root not in path.resolve().parents]:
-        raise SpecError(f"{odd[0]}: not below {results}/runs; delete the folder yourself")
+    if any(root not in path.resolve().parents for path in gone):
+        raise SpecError(f"a run is not below {results}/runs; delete its folder yourself")
     if not has_calls:  # then a damaged run need not be read
         return sorted(gone)
     others = [one for one in run_folders(results) if one.path not in gone]

@@ -130,7 +130,7 @@ def _sections(
     mains = [*{own.head.task: own for own in reversed(boards)}.values()][::-1]
     several = tables.several(mains)
     first, rest = ([several], lines) if several else (lines[:1], lines[1:])
-    every = [tables.matrix(made, mains)] if len(mains) > 1 else []
+    every = [tables.matrix(made, mains)] * (len(mains) > 1)
     found = [
         PageSection("headline", "Result", first, [*map(tables.dots, mains)], every),
         PageSection("alarms", "Alarms", alarms),
@@ -140,8 +140,7 @@ def _sections(
         PageSection("asked", "What was asked", [*tables.asked(made.files, made.called)]),
         PageSection("cost", "Cost", tables=[tables.costs(made)]),
     ]
-    always = ("alarms", "headline")
-    return [one for one in found if one.lines or one.tables or one.name in always]
+    return [one for one in found if one.lines or one.tables or one.name in ("alarms", "headline")]
 
 
 def _headlines(

@@ -153,8 +153,8 @@ def dots(own: Board) -> PageDots:
         (row.model, known(row.value), known(row.low), known(row.high), bool(row.is_control))
         for row in _apart(own.rows).itertuples()
     ]
-    title = f"{own.head.task}: {own.name}"
-    return PageDots(title, _metric(own.head), [*map(float, levels(own.rows))], rows)
+    chance = [*map(float, levels(own.rows))]
+    return PageDots(f"{own.head.task}: {own.name}", _metric(own.head), chance, rows)
 
 
 def matrix(page: PageParts, boards: Sequence[Board]) -> PageTable:
@@ -165,23 +165,19 @@ def matrix(page: PageParts, boards: Sequence[Board]) -> PageTable:
         for row in board[~board["is_control"]].itertuples():
             ends = known(row.value), known(row.low), known(row.high), why(page, row)
             marks = "\u25cf" * (row.rank_best == 1) + "*" * (row.missing > 0)
-            line = lines.setdefault(row.model, {"model": row.model})
-            line.setdefault(head.task, (*ends, marks))
-    names = [f"{head.task}: {_metric(head)}, {name}" for _, head, name in boards]
+            lines.setdefault(row.model, {"model": row.model}).setdefault(head.task, (*ends, marks))
+    names = "; ".join(f"{head.task}: {_metric(head)}, {name}" for _, head, name in boards)
     about = "\u25cf: may be the best by its ranks; *: verdicts are missing."
     ordered = sorted(lines.values(), key=lambda line: -tops[str(line["model"])])
-    return table_of("Models by tasks", ordered, about=about, notes=[f"{'; '.join(names)}."])
+    return table_of("Models by tasks", ordered, about=about, notes=[f"{names}."])
 
 
 def several(boards: Sequence[Board]) -> str:
     """Who may be the best on most of several tasks, a board each; empty if one or none ranks."""
     ranked = {own.head.task: best(own.rows) for own in boards}
     models = {row.model for rows in ranked.values() for row in rows}
-    tops = {
-        task: [row.model for row in rows if row.rank_best == 1]
-        for task, rows in ranked.items()
-        if len(rows) > 1
-    }
+    known = {task: rows for task, rows in ranked.items() if rows[1:]}
+    tops = {task: [r.model for r in own if r.rank_best == 1] for task, own in known.items()}
     counts = Counter(model for own in tops.values() for model in own)
     if len(tops) < 2 or not counts:
         return ""
