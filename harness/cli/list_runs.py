@@ -67,11 +67,10 @@ def remove(
         if not sys.stdin.isatty():
             raise SpecError("nothing is deleted: --yes says that you are sure")
         PAGE.end()
-        if input("Delete? [y/N] ").lower() not in ("y", "yes"):
-            return
+        paths = paths if input("Delete? [y/N] ").lower() in ("y", "yes") else []
     for path in paths:
         rmtree(path)
-    say("deleted; `harness leaderboard` ranks what is left")
+    say(f"deleted {len(paths)} folders; `harness leaderboard` ranks what is left")
 
 
 def _put_task(

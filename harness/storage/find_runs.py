@@ -250,12 +250,11 @@ def freed(results: Path, runs: Sequence[RunFolder], *, has_calls: bool) -> list[
         raise SpecError(f"a run is not below {results}/runs; delete its folder yourself")
     if not has_calls:  # then a damaged run need not be read
         return sorted(gone)
-    others = [one for one in run_folders(results) if one.path not in gone]
-    mine, theirs = (
-        {name for f in files for name in (f.model.name, *(j.asks for j in f.judges)) if name}
-        for files in ([one.read() for one in some] for some in (runs, others))
-    )
-    calls = [results / "calls" / name for name in sorted(mine - theirs)]
+    used: dict[bool, set[str]] = {True: set(), False: set()}
+    for one in run_folders(results):
+        file = one.read()
+        used[one.path in gone] |= {file.model.name, *(j.asks or "" for j in file.judges)}
+    calls = [results / "calls" / name for name in sorted(used[True] - used[False] - {""})]
     return [*sorted(gone), *(path for path in calls if path.is_dir())]
 
 

@@ -476,7 +476,7 @@ def test_page_and_terminal_name_the_constant_answer_and_the_reasons(
     [table] = next(one for one in data.sections if one.name == "leaderboard").tables
     assert [note.partition(":")[0] for note in table.notes] == ["No rank for always"]
     models = next(at for at, one in enumerate(table.columns) if one["kind"] == "text")
-    assert [row[models] for row in table.rows] == ["oracle (control)", "always (constant answer)"]
+    assert [row[models] for row in table.rows] == ["always (constant answer)", "oracle (control)"]
     assert main(["leaderboard", "--results", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "always (constant answer)" in out

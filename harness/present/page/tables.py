@@ -142,9 +142,8 @@ def _metric(row: Row) -> str:
 
 
 def _apart(board: DataFrame) -> DataFrame:
-    """The rows of a board, controls and constant answers after all others."""
-    is_apart = board["is_control"] | board["is_constant"]
-    return board.loc[is_apart.sort_values(kind="stable").index]
+    """The rows of a board, constant answers after others, controls last."""
+    return board.sort_values(["is_control", "is_constant"], kind="stable")
 
 
 def dots(own: Board) -> PageDots:
@@ -188,7 +187,7 @@ def several(boards: Sequence[Board]) -> str:
         if len(own) == 1:
             alone.setdefault(own[0], []).append(task)
     said = ", ".join(f"{model} on {', '.join(own)}" for model, own in alone.items())
-    rest = f"the only one: {said}" if alone else "no task has a single best model"
+    rest = f"the only one: {said}" if said else "no task has a single best model"
     many = f"all {most}" if most == len(tops) else f"{most} of {len(tops)}"
     return (
         f"Of {len(models)} models, {' and '.join(leads)} may be the best on {many} tasks; {rest}."
