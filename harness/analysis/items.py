@@ -101,8 +101,7 @@ def select_items(folders: Sequence[RunFolder], query: ItemQuery) -> ItemSelectio
     by_run = {folder.key: folder.read() for folder in folders}
     files = [*by_run.values()]
     if query.where in _BETWEEN and len(files) != 2:
-        fact = f"--where {query.where}: compares the second run with the first"
-        raise SpecError(f"{fact}; name two, not {len(files)}")
+        raise SpecError(f"--where {query.where}: compares two runs; name two, not {len(files)}")
     entries = {entry.name: entry for file in files for entry in file.judges}
     if lost := [name for name in query.judges if name not in entries]:
         judge_named(files[0], lost[0])
@@ -232,8 +231,7 @@ def _wanted(
         by = own["value"].eq(1.0).groupby([own[name] for name in (*_KEY, "block")], observed=True)
         return by.all().loc[lambda is_right: is_right].reset_index()["block"]
     if query.where in _BETWEEN:
-        keys = ["block", "judge", "run"]
-        wide = own.groupby(keys, observed=True)["value"].mean().unstack()
+        wide = own.pivot_table("value", ["block", "judge"], "run", observed=True)
         gain = (wide[runs[1]] - wide[runs[0]]) * (1 if query.where == "won" else -1)
         return gain[gain > 0].reset_index()["block"]
     both = own[own["value"].isin([0.0, 1.0])]

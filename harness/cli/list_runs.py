@@ -47,8 +47,7 @@ def list_runs(results: Path, names: Sequence[str], *, is_json: bool, has_size: b
     for task, runs in tasks.items():
         _put_task(task, runs, short, has_size=has_size)
     if has_size:
-        paths = (results / "runs", *sorted((results / "calls").glob("*")))
-        say("\n".join(f"{path}  {megabytes(path)}" for path in paths))
+        say("\n".join(f"{own}  {megabytes(own)}" for own in sorted(results.glob("calls/*"))))
     if not found:
         warn(f"no runs below {results}/runs; `harness run` makes one, or see --results")
 
@@ -63,11 +62,9 @@ def remove(
     """Delete runs, after a question; stored calls make them again, but for --calls."""
     paths = freed(results, find_runs(results, runs), has_calls=has_calls)
     say("\n".join(f"{path}  {megabytes(path)}" for path in paths))
-    if not is_sure:
-        if not sys.stdin.isatty():
-            raise SpecError("nothing is deleted: --yes says that you are sure")
-        PAGE.end()
-        paths = paths if input("Delete? [y/N] ").lower() in ("y", "yes") else []
+    PAGE.end()
+    if not (is_sure or (sys.stdin.isatty() and input("Delete? [y/N] ") in ("y", "yes"))):
+        raise SpecError("nothing is deleted: --yes says that you are sure")
     for path in paths:
         rmtree(path)
     say(f"deleted {len(paths)} folders; `harness leaderboard` ranks what is left")

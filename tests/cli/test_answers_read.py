@@ -79,7 +79,7 @@ def test_the_second_run_has_lost_what_the_first_had_right(judged: Toy, capsys: L
         ("won", literal),
     ]
     assert main(["items", oracle, "--where", "lost", "--results", str(judged.results)]) == 2
-    assert "compares the second run with the first; name two, not 1" in capsys.readouterr().err
+    assert "compares two runs; name two, not 1" in capsys.readouterr().err
 
 
 def test_without_a_limit_as_many_items_are_shown_as_fit_a_screen_of_80_columns(
