@@ -97,6 +97,7 @@ _TOKEN = re.compile(
     r"|[<>]?[:;=8][-o*']?[)\](\[dp/:}{@|\\]|#+\w+[\w'-]*\w|[\w.+-]+@[\w-]+\.(?:[\w-]\.?)+[\w-]"
     r"|[^\W\d_](?:[^\W\d_]|['\-_])+[^\W\d_]|\w+|\.(?:\s*\.)+|\S"
 )
+_PARTS = {"'ve": " have ", "'d": " would ", "'ll": " will ", "ca not": "cannot", "nazi": "nazy"}
 _SMILES = (":)", ";)", ":d", ":p", ":-)", "8)")
 _DO = ("are", "could", "did", "does", "do", "had", "has", "have", "is", "might", "must", "should")
 _WHO = ("he", "it", "she", "that", "there", "what", "where", "who")
@@ -120,9 +121,7 @@ def _as_released(text: str) -> str:
     """
     text = re.sub(r"[\r\n]+", " . ", text.lower().replace("\t", " "))
     text = re.sub(r"(?:(?:https?)?://|www)[\w./?=&%-]*\b", "", text)
-    for short, long in (("'ve", " have "), ("'d", " would "), ("'ll", " will ")):
-        text = text.replace(short, long)
-    for short, long in (("ca not", "cannot"), ("wtf", "what the fuck"), ("nazi", "nazy")):
+    for short, long in {**_PARTS, "wtf": "what the fuck"}.items():
         text = text.replace(short, long)
     for width in range(1, 20):  # what comes three times or more in a row comes once
         text = re.sub(rf"(\S{{{width}}})\1{{2,}}", r"\1", text)

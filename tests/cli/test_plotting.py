@@ -1,5 +1,6 @@
 """plot: runs, ratings and files in, a figure and its data out."""
 
+import json
 import sys
 from itertools import product
 from pathlib import Path
@@ -100,6 +101,20 @@ def test_several_data_sets_stand_in_one_figure(name: str, texts: Path) -> None:
     assert "teas" in text
     assert "n=24" in text or name == "impscore-6"
     assert "by random@" in text
+
+
+@pytest.mark.slow
+@needs("sklearn")
+def test_levels_of_graded_sentences_are_the_markers_of_their_topics(texts: Path) -> None:
+    lines = [
+        {"topic": t, "levels": [f"{t} {n}" for n in range(4)]} for t in ("teas", "coats", "hats")
+    ]
+    (texts / "graded.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    words = ("--column", "levels", "--label", "topic", "--scorer", "./random.json")
+
+    assert main(["plot", "impscore-11", "graded.jsonl", *words, "-o", "f.svg"]) == 0
+    assert "12 texts" in said(texts / "f.svg")
+    assert "coats (n=4)" in said(texts / "f.svg")
 
 
 @pytest.mark.slow

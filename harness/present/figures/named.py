@@ -113,8 +113,9 @@ class Inputs:
     def labelled(self, task: str = "") -> list[Placed]:
         """The texts of the files, by the columns of --label, else by their file.
 
-        Of several columns the second is the marker, the third is written at the point. Without
-        files those of a task's data, by their labels.
+        Of several columns the second is the marker, the third is written at the point; of a list
+        of texts, as the levels of graded sentences, its places are one more. Without files those
+        of a task's data, by their labels.
         """
         column, given = self.options.get("column"), self.options.get("label")
         if task and not self.given:
@@ -128,10 +129,12 @@ class Inputs:
         for name, table in self.tables():
             columns = [column_of(table, n.strip(), where=name, option="--label") for n in names]
             known = zip(*columns, strict=True) if columns else [(name,)] * len(table)
-            for cell, labels in zip(column_of(table, column, where=name), known, strict=True):
+            cells = column_of(table, column, where=name, option="--column NAME")
+            for cell, labels in zip(cells, known, strict=True):
                 said = ["(no label)" if one in (None, "") else str(one) for one in labels]
-                if not isinstance(text := text_of(cell), Flag):
-                    found.append(Placed(text, *said[:3]))
+                for place, one in enumerate(cell if isinstance(cell, list) else [cell], 1):
+                    text, own = text_of(one), [*said, *[str(place)] * (one is not cell)]
+                    found += [] if isinstance(text, Flag) else [Placed(text, *own[:3])]
         if not found:
             raise DataError(f"{', '.join(self.given)}: no text to draw")
         return found
