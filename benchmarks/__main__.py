@@ -3,7 +3,7 @@
     python -m benchmarks --data DIR
 
 Ways take turns as whole processes, at least three times each. Prints the page as it grows, and
-writes results.json, results.md and the sentences about speed in the README. A loaded machine is
+writes results.json, results.md and the table of speed in the README. A loaded machine is
 refused unless that is forced.
 """
 

@@ -1,11 +1,11 @@
-"""Measured numbers to the page results.md, and to the sentences about speed in the README.
+"""Measured numbers to the page results.md, and to the table of speed in the README.
 
 The numbers are kept in results.json next to the page: a part that is measured again takes the place
 of its earlier numbers, and the page is written again from all of them. Nothing here measures.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -247,17 +247,17 @@ def _told(setting: Setting) -> str:
 
 
 def speed(results: Results) -> str:
-    """The sentences about speed that the README has; of quiet machines alone."""
+    """The table of speed that the README has; of quiet machines alone."""
     quiet = {one.name: one for one in results.comparisons if one.setting.is_quiet}
-    sentences = [said for claim in CLAIMS if (said := claim.said(quiet))]
-    return (
-        " ".join(sentences) or "Nothing has been measured on an idle machine since the last change."
-    )
+    if not (rows := [row for claim in CLAIMS for row in claim.rows(quiet)]):
+        return "Nothing has been measured on an idle machine since the last change."
+    head = "| what | other programs: times as long as this one | this one: times a script by hand |"
+    return "\n".join([head, "|---|---|---|", *rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence: its subject, the comparisons it is of with words for each, and the peers.
+    """Rows of the table: what was done, the comparisons with words for each, and the peers.
 
     Each peer is a way with its words. Whole processes are compared, by the clock.
     """
@@ -266,21 +266,15 @@ class Claim:
     comparisons: Mapping[str, str]
     peers: Mapping[str, str]
 
-    def said(self, quiet: Mapping[str, Comparison]) -> str:
-        """The sentence; empty where none of it was measured."""
-        known = [(quiet[name], words) for name, words in self.comparisons.items() if name in quiet]
-        clauses = []
-        for way, name in self.peers.items():
-            if times := _times([(one.ratio(way), words) for one, words in known]):
-                clauses.append(f"{name} takes {times} as long as this program")
-        if times := _times([(one.ratio(OURS, LIMIT), words) for one, words in known]):
-            clauses.append(f"this program takes {times} as long as a script by hand")
-        return f"{self.subject}: {', '.join(clauses)}." if clauses else ""
-
-
-def _times(ratios: Sequence[tuple[float | None, str]]) -> str:
-    known = [(ratio, words) for ratio, words in ratios if ratio is not None]
-    return " and ".join(f"{_number(ratio)} times{words}" for ratio, words in known)
+    def rows(self, quiet: Mapping[str, Comparison]) -> Iterator[str]:
+        """A row for each comparison of which something was measured."""
+        for one, words in ((quiet[n], own) for n, own in self.comparisons.items() if n in quiet):
+            ratios = {name: one.ratio(way) for way, name in self.peers.items()}
+            peers = [f"{name} {_number(ratio)}" for name, ratio in ratios.items() if ratio]
+            limit = one.ratio(OURS, LIMIT)
+            if peers or limit:
+                own = _number(limit) if limit else ""
+                yield f"| {self.subject}{words} | {', '.join(peers)} | {own} |"
 
 
 CLAIMS = (

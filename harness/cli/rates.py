@@ -129,7 +129,7 @@ def _put(rows: DataFrame, found: DataFrame, *, has_fpr: bool) -> None:
     if len(models := every[every["gap"].notna()]):
         _put_gaps(f"TPR of models {models['note'].iat[0].partition(';')[0]}", models)
     if tests := int(found["p"].notna().sum()):
-        say(f"p belongs to the interval before it; Holm corrects all {tests} gaps that have a p")
+        say(f"p values match the intervals; Holm-corrected over {tests} tests")
         say("gaps of precision have no test: groups differ in their shares of texts to detect")
 
 

@@ -169,7 +169,7 @@ def test_a_single_model_is_compared_with_the_chance_level_of_what_ranks_it() -> 
         )
 
     assert said == [
-        "my_mod has TPR less FPR 0.478 (0.375 to 0.581): above chance, which is 0.000.",
+        "my_mod has TPR-FPR 0.478 (0.375 to 0.581): above chance, which is 0.000.",
         "my_mod has macro F1 0.478 (0.375 to 0.581).",
         "my_mod has accuracy 0.478 (0.375 to 0.581): not significantly different from chance, "
         "which is 0.500.",

@@ -398,7 +398,7 @@ def _wrong(folders: Sequence[RunFolder]) -> DataFrame:
     [
         ("0" * 40, ""),
         ("10" * 20, "is unfit here: it distinguishes oracle (0.500) from literal (0.500), gap"),
-        ("0" * 24 + "1" * 16, "may be fit or unfit here, these items cannot tell"),
+        ("0" * 24 + "1" * 16, "may be fit or unfit: too few items to say whether"),
     ],
 )
 def test_what_the_controls_show_is_said_with_the_interval_of_their_gap(

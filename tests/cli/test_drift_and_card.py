@@ -51,7 +51,7 @@ def test_drift_of_two_tables_has_one_alarm_for_all_tests(tmp_path: Path, capsys:
     assert main(["drift", str(old), str(new), *COLUMNS, "--alarm", "-o", str(out)]) == 1
 
     said = capsys.readouterr().out
-    assert "june.csv less may.csv" in said
+    assert "june.csv - may.csv" in said
     assert "drift beyond chance in 4 of 4 tests" in said
     rows = csv_rows(out)
     found = [f"{row['what']} {row['group']}" for row in rows]

@@ -398,7 +398,7 @@ def _fitness_words(finding: str, ceiling: Row, floor: Row, low: float, high: flo
         "unread": f"has given no verdict that could be read: {'; '.join(lost)}",
         "few": f"has read too few samples to know whether it is fit ({samples} of "
         f"{FEWEST_CLUSTERS})",
-        "cannot tell": f"may be fit or unfit here, these items cannot tell: {both}",
+        "cannot tell": f"may be fit or unfit: too few items to say whether it distinguishes {both}",
         "unfit": f"is unfit here: {unfit}",
         "weak": f"is weak here: it distinguishes {both} by less than half of its scale",
         "fit": f"is fit here: it distinguishes {both}",

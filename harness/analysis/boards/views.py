@@ -261,5 +261,5 @@ def _without_bounds(row: Row) -> str:
         return f"too few independent items ({row.clusters})"
     if why is None and row.has_rates:
         return "its verdicts were not read"
-    alike = "all answers of a kind are alike, so that nothing shows how far they may vary"
+    alike = "all answers of a kind are alike, so no interval can be computed"
     return alike if why in (None, NoValue.CONSTANT) else str(why)

@@ -63,7 +63,7 @@ def drift(
         write_named(choice.out, frame_csv(rows).encode())
     has_drift, is_tested = bool(rows["is_alarm"].any()), rows["tests"].iloc[0] > 0
     show_json({"drift": has_drift if is_tested else None, "rows": plain_rows(rows)}, is_json)
-    _put(f"{Path(choice.new).name} less {Path(choice.old).name}", rows)
+    _put(f"{Path(choice.new).name} - {Path(choice.old).name}", rows)
     if choice.out is not None:
         say(f"wrote {len(rows)} rows to {choice.out}")
     return ExitCode.of(choice.is_alarm and has_drift)

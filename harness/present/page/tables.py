@@ -28,7 +28,7 @@ from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import records
 from harness.storage.runs import RunFile
 
-RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR less FPR"}
+RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR"}
 _COUNTS = {
     "both": ("both right", (1, 1)),
     "only_a": ("A only right", (1, 0)),
@@ -275,7 +275,7 @@ def differences(page: PageParts, board: Board) -> tuple[list[Row], list[PageTabl
     pairs_of = zip(heads, each, strict=False)
     corrected = [row._replace(p_holm=p, tests=len(heads)) for row, p in pairs_of]
     title = f"{lead.task}, the leader and each other model: {pick}"
-    about = "A less B on the items that both have. A count opens its items."
+    about = "A minus B on the items that both have. A count opens its items."
     table = table_of(title, lines, task=lead.task, pick=pick, about=about)
     return corrected, [table], notes
 
@@ -310,7 +310,7 @@ def _difference(page: PageParts, row: Row, pairing: Pairing, runs: Sequence[int]
         listed = page.listed(runs, own["id"])
         line[words] = (getattr(row, name), None, None, behind(chosen=listed))
     right = (row.both or 0) + (row.only_a or 0)
-    line["A less B"] = (row.value, row.low, row.high, place)
+    line["A - B"] = (row.value, row.low, row.high, place)
     line["B right if A is"] = (row.both or 0) / right if right else None
     return line | {"p (Holm)": row.p_holm}
 
