@@ -26,6 +26,7 @@ from harness.present.figures.named import FIGURES, figure_of
 from harness.present.figures.scores import ScoreFilter
 from harness.present.figures.texts import Placed, embedding_map
 from harness.storage.runs import JudgeEntry, RunFolder, StoredRun
+from harness.storage.signature import Signature
 from harness.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ def row(model: str = "small", value: float = 0.5, **changes: object) -> Cells:
         f"{found['task']}:aa|data:{found['data']},all|{found['variant']}|{model}:scripted@1|"
         f"T0,n1,s0|{found['judge']}:00|way|v1"
     )
+    found["recipe"] = Signature.parse(str(found["signature"])).without("model")
     return found
 
 
 def frame(rows: Iterable[Cells]) -> "DataFrame":
     import pandas
 
-    return pandas.DataFrame(list(rows)).reindex(columns=BOARD_COLUMNS)
+    return pandas.DataFrame(list(rows)).reindex(columns=[*BOARD_COLUMNS, "recipe", "answers"])
 
 
 def rows_of(figure: Figure) -> list[dict[str, str]]:
@@ -193,9 +195,11 @@ def test_a_map_has_a_marker_a_kind_and_shows_gold_and_predicted_labels() -> None
 
 def test_a_forest_orders_the_models_of_a_board_and_says_of_how_many() -> None:
     rows = [row("low", 0.2), row("none", NAN), row("worse", -0.2), row("high", 0.8)]
+    rows += [row("two", 0.1, answers=way, prompts=way) for way in ("written", "logprob")]
     (panel,) = scores.forest(frame(rows), ScoreFilter()).panels
 
-    assert panel.y_names == ["high (n=40)", "low (n=40)", "worse (n=40)", "none (n=0)"]
+    both = ["two written (n=40)", "two logprob (n=40)"]
+    assert panel.y_names == ["high (n=40)", "low (n=40)", *both, "worse (n=40)", "none (n=0)"]
     assert panel.rows.low.iloc[:2].tolist() == pytest.approx([0.7, 0.1])
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
-from harness.analysis.boards.scores import board_scores, prompt_names, score_text
+from harness.analysis.boards.scores import board_scores, prompt_names, score_text, words_of
 from harness.analysis.curves import curve_rows, scale_of
 from harness.analysis.curves import together as joined
 from harness.analysis.panels import AgreementQuery, Panel, panels
@@ -94,7 +94,8 @@ class Inputs:
     def scores(self) -> DataFrame:
         """The stored scores of the runs, with the columns of leaderboard.csv."""
         folders = self.folders()
-        found = board_scores({one.key: score_text(one, is_every=True) for one in folders})
+        texts = {one.key: score_text(one, is_every=True) for one in folders}
+        found = board_scores(texts, words_of(folders))
         found["prompts"] = prompt_names(found, folders).fillna("the same")
         names = [name for name in found if found[name].dtype == "category"]
         return found.astype({**dict.fromkeys(names, "object"), "n": "float64"})

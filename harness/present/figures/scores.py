@@ -227,18 +227,19 @@ def forest(scores: DataFrame, choice: ScoreFilter) -> Figure:
     chosen = choice.select(scores)
     if chosen.empty:
         raise StoreError(_NOTHING)
-    recipes = [Signature.parse(text).without("model") for text in chosen.signature]
-    boards = [board for _, board in chosen.assign(recipe=recipes).groupby("recipe", sort=False)]
+    boards = [board for _, board in chosen.groupby("recipe", sort=False, observed=True)]
     panels = []
     for title, board in zip(_titles(boards), boards, strict=True):
         ordered = board.sort_values("value", ascending=False, kind="stable", na_position="last")
         bounds, places = ordered[_BOUNDS].to_dict("list"), range(1, len(ordered) + 1)
         rows = values("score", ordered.value.to_numpy(float), places, "forest", **bounds)
-        names = [f"{row.model} (n={row.n:.0f})" for row in ordered.itertuples()]
+        pairs = zip(ordered.itertuples(), ordered["model"].duplicated(keep=False), strict=True)
+        names = [f"{row.model}{f' {row.answers}' * twice} (n={row.n:.0f})" for row, twice in pairs]
         axes: dict[str, Any] = {"xlabel": board.metric.iloc[0].replace("_", " ")}
         axes |= {"xlim": SHARES} if _are_shares(board) else {}
-        panel = Subplot(title, rows, axes, _chance(board, "x"), y_names=names, shape="forest")
-        panels.append(panel)
+        panels.append(
+            Subplot(title, rows, axes, _chance(board, "x"), y_names=names, shape="forest")
+        )
     return Figure("Leaderboard with 95% intervals", tuple(panels))
 
 
