@@ -11,7 +11,7 @@ from harness.analysis.compare import paired_difference, read_items
 from harness.analysis.findings import NOISE, items_words, signed
 from harness.analysis.pairings import ComparedRun, Pairing
 from harness.errors import SpecError
-from harness.lazy import DataFrame, Index, pandas
+from harness.lazy import DataFrame, pandas
 from harness.pipeline.verdict_frame import ALL, averages
 from harness.stats.clustered import clusters_needed, detectable_difference
 from harness.stats.estimate import Estimate, mean
@@ -62,7 +62,9 @@ def gate(
         raise SpecError(f"--max-drop {max_drop}, --max-missing {max_missing}: {words}")
     runs = [ComparedRun.read(folder) for folder in (base, new)]
     found, notes, unmatched = pairings.of_one_task(runs[0], runs[1], judge)
-    alone = _alone(runs[0].said.index, runs[1].said.index, unmatched)
+    ours, theirs = (run.said.index for run in runs)
+    # The share that is not in both: a sample of an id that says two things is one.
+    alone = 1 - (len(ours) + len(theirs) - unmatched) / 2 / len(ours.union(theirs))
     columns = ["sample", "variant", "decoding", "answer"]
     answers = [load([folder], "answers", columns)[columns] for folder in (base, new)]
     by_judge, rows = _chosen(found), list[dict[str, Any]]()
@@ -80,11 +82,6 @@ def gate(
     frame = pandas.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, "float64"))
     frame.attrs |= {"decision": max(said, key=[*Decision].index), "notes": notes, "absent": absent}
     return frame
-
-
-def _alone(ours: "Index[str]", theirs: "Index[str]", unmatched: int) -> float:
-    """The share of samples that are not in both: one of an id that says two things is one."""
-    return 1 - (len(ours) + len(theirs) - unmatched) / 2 / len(ours.union(theirs))
 
 
 class Allowed(NamedTuple):

@@ -142,7 +142,9 @@ def _explain(value: object, kind: Any, path: str) -> str:  # noqa: ANN401 - any 
         message = f"missing required key{'s' * (len(absent) > 1)} {', '.join(absent)}"
     end = f" - at `{place}`" if (place := path + inner[:-1]) != "$" else ""
     if message.startswith("unknown key"):
-        wrong, known = message.split("`")[1], _keys(_member(value, kind))
+        wrong, spec = message.split("`")[1], _member(value, kind)
+        known = [field.encode_name for field in structs.fields(spec)]
+        known += ["kind"] if spec.__struct_config__.tag_field else []
         if wrong in ("api_key", "key") and "key_env" in known:
             return f"{message}{end}; name an environment variable that holds it in `key_env`"
     elif message.startswith("Invalid enum value"):
@@ -194,11 +196,6 @@ def _member(value: object, kind: Any) -> Any:  # noqa: ANN401 - any annotation
     else:
         fitting = [part for part in _members(kind) if get_origin(part) is tuple]
     return fitting[0] if len(fitting) == 1 else None
-
-
-def _keys(spec: Any) -> list[str]:  # noqa: ANN401 - any annotation
-    tags = ["kind"] if spec.__struct_config__.tag_field else []
-    return [*tags, *(field.encode_name for field in structs.fields(spec))]
 
 
 def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:  # noqa: ANN401 - any annotation

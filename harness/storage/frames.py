@@ -37,7 +37,11 @@ def load(
     for folder in folders:
         file = folder.read()
         facts.append((file.run.task, file.model.name, folder.key))
-        parts.append(_scores(folder) if table == "scores" else _stored(folder, table, columns))
+        if table == "scores":
+            rows = [cells_of(row) for row in folder.read_scores()]
+            parts.append(pandas.DataFrame(rows, columns=list(COLUMNS)))
+        else:
+            parts.append(_stored(folder, table, columns))
     if not parts:
         raise SpecError(f"{table}: no run to load")
     sizes = [*map(len, parts)]
@@ -88,11 +92,6 @@ def _dicts(columns: DataFrame, start: str) -> list[dict[str, Any]]:
     return [
         {name: cell for name, cell in row.items() if cell is not None} for row in plain_rows(rows)
     ] or [{} for _ in range(len(columns))]
-
-
-def _scores(folder: RunFolder) -> DataFrame:
-    rows = [cells_of(row) for row in folder.read_scores()]
-    return pandas.DataFrame(rows, columns=list(COLUMNS))
 
 
 def plain_rows(frame: DataFrame) -> list[dict[str, Any]]:
