@@ -11,7 +11,7 @@ from harness.cli import options
 from harness.cli.options import AsJson, Only, Where, one_of, option, output
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.present.screen import cell, intervals, p_value, say, show, show_json, warn
+from harness.present.screen import PAGE, cell, intervals, p_value, say, show, show_json, warn
 from harness.stats.estimate import NoValue
 from harness.storage.files import write_whole
 from harness.storage.find_runs import find_run, find_runs
@@ -19,6 +19,8 @@ from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.signature import short_labels
 from harness.storage.tables import TABLE_ENDINGS, extended, output_format, write_named
 
+SHOWN = 0.1
+"""Gaps whose corrected p is below this are printed without --all."""
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
 
@@ -108,6 +110,8 @@ def rates(
 
 
 def _put(rows: DataFrame, found: DataFrame, *, has_fpr: bool) -> None:
+    """Print the rates; gaps of groups that may be chance with --all alone."""
+    is_seen = (found["p_holm"] < SHOWN) | PAGE.is_whole
     called = short_labels(dict.fromkeys(rows["signature"], ""))
     for signature, own in rows.groupby("signature", sort=False):
         label, first = called[signature], own.iloc[0]
@@ -118,7 +122,7 @@ def _put(rows: DataFrame, found: DataFrame, *, has_fpr: bool) -> None:
         for column, of_column in own.groupby("column", sort=False):
             by = f" by {column}" if column else ", all texts"
             _put_rates(f"{label}{by}", of_column, column or "texts")
-            is_own = (found["signature"] == signature) & (found["column"] == column)
+            is_own = (found["signature"] == signature) & (found["column"] == column) & is_seen
             if is_own.any():
                 _put_gaps(f"{label}: gaps by {column}", found[is_own])
     every = found[found["column"] == rated.MODELS]
@@ -128,9 +132,12 @@ def _put(rows: DataFrame, found: DataFrame, *, has_fpr: bool) -> None:
         say("models are not compared: no two were asked the same of one data set")
     if len(models := every[every["gap"].notna()]):
         _put_gaps(f"TPR of models {models['note'].iat[0].partition(';')[0]}", models)
+    if left := int((~is_seen & (found["column"] != rated.MODELS)).sum()):
+        say(f"{left} more gaps have no Holm-corrected p below {SHOWN:g} (--all)")
     if tests := int(found["p"].notna().sum()):
-        say(f"p values match the intervals; Holm-corrected over {tests} tests")
-        say("gaps of precision have no test: groups differ in their shares of texts to detect")
+        say(
+            f"p match the intervals; Holm-corrected over {tests} tests; gaps of precision have none"
+        )
 
 
 def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
@@ -143,9 +150,9 @@ def _put_rates(title: str, rows: DataFrame, heading: str) -> None:
 
 
 def _put_gaps(title: str, found: DataFrame) -> None:
-    pair = found["group"] + " - " + found["against"]
-    shown = {"rate": found["rate"].map(WORDS), "gap": pair, "less": found["gap"]}
-    table = pandas.DataFrame(shown | {"p": found["p"], "Holm": found["p_holm"]})
+    shown = {"rate": found["rate"].map(WORDS), "gap": found["group"] + " - " + found["against"]}
+    shown |= {"less": found["gap"], "p": found["p"], "Holm": found["p_holm"]}
+    table = pandas.DataFrame(shown)
     table.insert(3, "interval", intervals(found))
     show(table.rename(columns={"gap": "groups", "less": "gap"}), title, p=p_value, Holm=p_value)
 

@@ -52,6 +52,10 @@ def test_rates_are_shown_and_written_by_kept_columns_and_by_those_of_the_data(
     assert "constant-no by source" in out
     head = out.split("gaps by target\n")[1].splitlines()[0]
     assert re.split("  +", head) == ["rate", "groups", "gap", "95% interval", "p", "Holm"]
+    assert command(toy, "rates", "--by", "target,source") == 0
+    short = capsys.readouterr().out
+    assert "gaps by" not in short
+    assert re.search(r"\n\d+ more gaps have no Holm-corrected p below 0.1 \(--all\)\n", short)
     [table] = [p for p in (toy.results / "rates").glob("*.csv") if "gaps" not in p.name]
     rows = csv_rows(table)
     assert {(r["column"], r["group"]) for r in rows} == {

@@ -61,25 +61,17 @@ class PageTable(Struct, frozen=True):
     notes: Sequence[str] = ()
 
 
-class PageDots(Struct, frozen=True):
-    """A picture of a board: of each model its name, value, interval, and whether it is a control.
-
-    `chance` has the levels of chance, which are drawn as lines.
-    """
-
-    title: str
-    metric: str
-    chance: Sequence[float]
-    rows: Sequence[tuple[str, float | None, float | None, float | None, bool]]
-
-
 class PageSection(Struct, frozen=True):
-    """A part of the page: sentences, pictures, tables."""
+    """A part of the page: sentences, pictures, tables.
+
+    A picture has a `title`, a `metric`, the levels of `chance`, which are lines, and `rows`: of
+    each model its name, value, interval, and whether it is a control.
+    """
 
     name: str
     title: str
     lines: Sequence[str] = ()
-    dots: Sequence[PageDots] = ()
+    dots: Sequence[Mapping[str, object]] = ()
     tables: Sequence[PageTable] = ()
 
 

@@ -21,7 +21,7 @@ from harness.lazy import DataFrame
 from harness.parts import Mode, Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.verdict_frame import ALL, averages
-from harness.present.page.items import NONE, PageDots, PageParts, PageTable, Value
+from harness.present.page.items import NONE, PageParts, PageTable, Value
 from harness.specs.models import CLASSIFIERS
 from harness.stats.comparison import holm
 from harness.storage.find_runs import data_words, is_trial
@@ -146,14 +146,15 @@ def _apart(board: DataFrame) -> DataFrame:
     return board.sort_values(["is_control", "is_constant"], kind="stable")
 
 
-def dots(own: Board) -> PageDots:
+def dots(own: Board) -> dict[str, object]:
     """A board as a picture."""
     rows = [
         (row.model, known(row.value), known(row.low), known(row.high), bool(row.is_control))
         for row in _apart(own.rows).itertuples()
     ]
     chance = [*map(float, levels(own.rows))]
-    return PageDots(f"{own.head.task}: {own.name}", _metric(own.head), chance, rows)
+    title = f"{own.head.task}: {own.name}"
+    return {"title": title, "metric": _metric(own.head), "chance": chance, "rows": rows}
 
 
 def matrix(page: PageParts, boards: Sequence[Board]) -> PageTable:
@@ -174,14 +175,14 @@ def matrix(page: PageParts, boards: Sequence[Board]) -> PageTable:
 def several(boards: Sequence[Board]) -> str:
     """Who may be the best on most of several tasks, a board each; empty if one or none ranks."""
     ranked = {own.head.task: best(own.rows) for own in boards}
-    models = {row.model for rows in ranked.values() for row in rows}
     known = {task: rows for task, rows in ranked.items() if rows[1:]}
     tops = {task: [r.model for r in own if r.rank_best == 1] for task, own in known.items()}
     counts = Counter(model for own in tops.values() for model in own)
     if len(tops) < 2 or not counts:
         return ""
     most = max(counts.values())
-    leads = [model for model, count in counts.items() if count == most]
+    leads = " and ".join(model for model, count in counts.items() if count == most)
+    models = len({row.model for rows in ranked.values() for row in rows})
     alone: dict[str, list[str]] = {}
     for task, own in tops.items():
         if len(own) == 1:
@@ -189,9 +190,7 @@ def several(boards: Sequence[Board]) -> str:
     said = ", ".join(f"{model} on {', '.join(own)}" for model, own in alone.items())
     rest = f"the only one: {said}" if said else "no task has a single best model"
     many = f"all {most}" if most == len(tops) else f"{most} of {len(tops)}"
-    return (
-        f"Of {len(models)} models, {' and '.join(leads)} may be the best on {many} tasks; {rest}."
-    )
+    return f"Of {models} models, {leads} may be the best on {many} tasks; {rest}."
 
 
 def leaderboard(page: PageParts, own: Board) -> PageTable:
