@@ -1,6 +1,7 @@
 """The library: evaluate models, read stored runs and get pandas frames, by the same engine."""
 
 import logging
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,6 +34,7 @@ from harness.present.document import frame_of, write
 from harness.present.figures.figure import draw
 from harness.present.figures.named import FigureOptions, figure_of
 from harness.present.page.page import REPORT, write_page
+from harness.present.screen import ProgressLine
 from harness.specs.layouts import LayoutSpec
 from harness.stats.agreement import Scale
 from harness.storage.find_runs import find_run, find_runs, run_folders, shown_runs, without_earlier
@@ -218,6 +220,8 @@ def evaluate(
         result = run(resolve(opened.with_budget(budget_usd), options, is_shown_again=True))
     except HarnessError as error:  # the errors behind it hide what it says
         raise error from None
+    finally:
+        ProgressLine.close()
     if tag is not None:
         result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)
@@ -394,7 +398,7 @@ def score_implicitness(texts: Iterable[str], scorer: str = "impscore-minilm") ->
 
 
 def _opened(workspace: Workspace | None) -> Workspace:
-    return workspace or Workspace.open()
+    return workspace or Workspace.open(progress=ProgressLine() if sys.stderr.isatty() else None)
 
 
 def _folders(runs: Runs | None, results: str | Path) -> list[RunFolder]:

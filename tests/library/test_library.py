@@ -15,6 +15,7 @@ import pytest
 from support.each import each
 from support.stub_script import Script
 from support.stub_server import StubServer
+from support.terminal import on_terminal
 
 import harness as ph
 from harness.cli import main
@@ -254,6 +255,17 @@ def test_nothing_is_printed(
     caplog.set_level(logging.WARNING)
     ph.evaluate("my_task", model=ph.FunctionModel("mine", reply=lambda messages: "two"))
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_on_a_terminal_progress_is_shown_and_erased(served: Path) -> None:
+    code = (
+        "import harness as ph; mine = ph.FunctionModel('mine', lambda messages: 'two', version='1')"
+        "; ph.evaluate('my_task', model=mine)"
+    )
+    _, err = on_terminal("-c", code, keeps_escapes=True)
+    assert "answers of mine" in "".join(err)
+    assert "\x1b[?25h" in err[-1], "the cursor is back"
 
 
 class Long(ph.Judge):
