@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -194,9 +195,8 @@ def evaluate(
 ) -> EvaluatedRun:
     """Answer a task with a model, have judges read the answers, and score them.
 
-    Models and judges are names, or Python objects (`FunctionModel`, a subclass of `Judge`); without
-    judges, those of the task. Finished calls are stored below `results/`: call it again to resume.
-    `limit` takes a seeded subset of the samples; commands take the run as `@TAG`.
+    Models and judges are names, or objects (`FunctionModel`, a subclass of `Judge`); by default the
+    task's judges. Call it again to resume. `limit` takes a seeded subset of the samples.
     """
     if limit is not None and not (isinstance(limit, int) and limit >= 1):
         raise SpecError(f"limit {limit!r}: give a whole number from 1 on, or None")
@@ -217,11 +217,10 @@ def evaluate(
     )
     opened = _opened(workspace)
     try:
-        result = run(resolve(opened.with_budget(budget_usd), options, is_shown_again=True))
+        with closing(ProgressLine):
+            result = run(resolve(opened.with_budget(budget_usd), options, is_shown_again=True))
     except HarnessError as error:  # the errors behind it hide what it says
         raise error from None
-    finally:
-        ProgressLine.close()
     if tag is not None:
         result.folder.write_tag(tag)
     return EvaluatedRun(opened, result.folder)
