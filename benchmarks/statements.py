@@ -101,8 +101,8 @@ def worth_of(row: Any) -> float:  # noqa: ANN401 - a row of `compare`
 
 def worth_of_gap(*sides: ShareRows) -> float:
     """What the clusters of the side of a gap that is worth less are worth."""
-    found = [known[1].degrees + 1 for side in sides if (known := side.parts()) is not None]
-    return min(found, default=nan)
+    parts = [known[1] for side in sides if (known := side.parts()) is not None]
+    return min((own.degrees + 1 for own in parts if len(own.sums) > 1), default=nan)
 
 
 def board_told(folders: Sequence[RunFolder]) -> tuple[tuple[float, float], Any]:
