@@ -1,6 +1,6 @@
 """Runs to lines and tables: scores, costs, and what is missing and why."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from harness.analysis.boards.scores import OF_ALARMS, board_scores, shown_decoding
@@ -72,7 +72,8 @@ def put_scores(file: RunFile, rows: Sequence[ScoreRow]) -> None:
     def cells(place: int, row: ScoreRow) -> list[Cell]:
         score, own = row.score, [facts[name][place] for name in keys[2:]]
         ends = (score.value, (score.low, score.high), row.chance, score.n)
-        return [score.variant, score.judge, *own, *ends, _reasons(score.missing)]
+        missing = ", ".join(f"{why} {count}" for why, count in score.missing.items() if count)
+        return [score.variant, score.judge, *own, *ends, missing or 0]
 
     title = f"{file.run.task}, {file.model.name}: {', '.join(alike.values())}"
     kinds = {row.score.metric: row.score.n for row in shown if row.score.metric in RANKED[:2]}
@@ -81,10 +82,6 @@ def put_scores(file: RunFile, rows: Sequence[ScoreRow]) -> None:
         title += f"; the better constant answer has accuracy {constant:.3f}"
     head = [*keys, "value", "95% interval", "chance", "n", "missing"]
     show_rows(title, head, [cells(*pair) for pair in enumerate(shown)], len(keys))
-
-
-def _reasons(counts: Mapping[Reason, int]) -> int | str:
-    return ", ".join(f"{why} {count}" for why, count in counts.items() if count) or 0
 
 
 def cost_line(costs: Costs | None, free: Iterable[str] = ()) -> str | None:

@@ -47,6 +47,8 @@ class FunctionModel:
         """Keep the arguments."""
         if reply is None and score is None:
             raise SpecError(f"FunctionModel {name}: give a function `reply` or `score`")
+        if concurrency < 1:
+            raise SpecError(f"FunctionModel {name}: concurrency is at least 1, not {concurrency}")
         self.name = name
         self._reply, self._score, self._concurrency = reply, score, concurrency
         given = [part for part in (reply, score) if part is not None]
