@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -15,7 +16,7 @@ from harness.core import Model, Sample
 from harness.data.choices import derive
 from harness.data.download import is_complete, sha256
 from harness.data.readers import labelled_table, samples_jsonl
-from harness.errors import DataError, SpecError
+from harness.errors import DataError, HarnessError, SpecError
 from harness.implicitness.open import MEASURES, CachedScorer, add_implicitness
 from harness.models.client import cached
 from harness.models.client.batches import BatchFiles, BatchModel
@@ -131,11 +132,22 @@ class Workspace:
         return client
 
     def _ledger(self, folder: Path, model: Model) -> Ledger:
-        """The calls of a model, with those of the same model by other names."""
+        """The calls of a model, with those of the same model by other names.
+
+        Of servers on this machine, whose models may have equal names, only by the same address.
+        """
         is_free = model.kind == "scripted"  # its answers cost nothing
-        places = [] if is_free else sorted(folder.parent.glob("*"))
-        others = [Ledger(path) for path in places if path != folder]
-        return Ledger(folder, alike=[one for one in others if one.is_of(model.identity)])
+        places = [] if is_free else sorted(folder.parent.glob("*/"))
+        others = [one for one in places if one != folder and Ledger(one).is_of(model.identity)]
+        own = self._address(model.name) if others else None
+        return Ledger(folder, alike=[Ledger(o) for o in others if self._address(o.name) == own])
+
+    def _address(self, name: str) -> str | None:
+        """The address of a model's server on this machine; None for any other, or without YAML."""
+        with suppress(HarnessError):
+            server = self.registry.endpoint(name)
+            return server.url if server and not server.remote_host else None
+        return None
 
     def check_price(self, name: str) -> None:
         """Refuse a hosted model that needs a key, and has no price, where there is a budget."""

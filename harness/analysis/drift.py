@@ -152,11 +152,8 @@ def _moved_rates(
     for rate in (HITS, FALSE_ALARMS) if has_labels else (FLAGGED,):
         before, after = (_moved_shares(texts, rate) for texts in (old, new))
         if before.hits and after.hits:
-            ends = zip(
-                ("change", "low", "high", "p", "note"),
-                tested_gap(after, before, least),
-                strict=True,
-            )
+            names = ("change", "low", "high", "p", "note")
+            ends = zip(names, tested_gap(after, before, least), strict=True)
             row: dict[str, object] = {"what": rate, "column": column, "group": group, **dict(ends)}
             row |= {"old": share_interval(before).value, "new": share_interval(after).value}
             found.append(row | {"n_old": len(before.hits), "n_new": len(after.hits)})

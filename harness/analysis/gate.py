@@ -130,11 +130,8 @@ def _by_group(pairs: Sequence[Pairing]) -> dict[str, str]:
     read = read_items(pairing.items)
     for name, own in read.groupby("group", sort=True) if read["group"].nunique() > 1 else ():
         drop, ends = own["a"].mean() - own["b"].mean(), paired_difference(pairing, own)
-        said = (
-            ""
-            if ends.low is None or ends.high is None
-            else f" ({signed(ends.low, 3)} to {signed(ends.high, 3)})"
-        )
+        low, high = ends.low, ends.high
+        said = "" if low is None or high is None else f" ({signed(low, 3)} to {signed(high, 3)})"
         found.append((-drop, f"{name} {drop:.3f}{said}"))
     return {"groups": ", ".join(words for less, words in sorted(found)[:3] if less < -NOISE)}
 

@@ -232,8 +232,9 @@ def _wanted(
         return by.all().loc[lambda is_right: is_right].reset_index()["block"]
     if query.where in _BETWEEN:
         wide = own.pivot_table("value", ["block", "judge"], "run", observed=True)
-        gain = (wide[runs[1]] - wide[runs[0]]) * (1 if query.where == "won" else -1)
-        return gain[gain > 0].reset_index()["block"]
+        gain = wide.reindex(columns=runs).diff(axis=1)[runs[1]]
+        is_found = gain > 0 if query.where == "won" else gain < 0
+        return gain[is_found].reset_index()["block"]
     both = own[own["value"].isin([0.0, 1.0])]
     counts = both.groupby(["block", "judge"], observed=True)["value"].nunique()
     return counts[counts > 1].reset_index()["block"]

@@ -93,7 +93,7 @@ def _matched(found: Sequence[Sequence[RunFolder]]) -> tuple[list[list[RunFolder]
     Of several on a side each has the other side's run of its task and model.
     """
     each = list({one.path: one for side in found for one in side}.values())
-    if not len(found) <= len(each) <= 2 and len(found) == 2:
+    if len(each) > 2 and len(found) == 2:
         keys = [{one.place: one for one in side} for side in found]
         if [*map(len, keys)] == [*map(len, found)] and (both := keys[0].keys() & keys[1].keys()):
             alone = sorted(keys[0].keys() ^ keys[1].keys())

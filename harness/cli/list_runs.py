@@ -63,7 +63,8 @@ def remove(
     paths = freed(results, find_runs(results, runs), has_calls=has_calls)
     say("\n".join(f"{path}  {megabytes(path)}" for path in paths))
     PAGE.end()
-    if not (is_sure or (sys.stdin.isatty() and input("Delete? [y/N] ") in ("y", "yes"))):
+    ask = sys.stdin and sys.stdin.isatty() and not is_sure  # None: closed
+    if not (input("Delete? [y/N] ") in ("y", "yes") if ask else is_sure):
         raise SpecError("nothing is deleted: --yes says that you are sure")
     for path in paths:
         rmtree(path)

@@ -23,12 +23,12 @@ from harness.errors import DataError, SpecError, check_names
 from harness.implicitness import scorer as scorers
 from harness.implicitness.pairs import RELEASED
 from harness.implicitness.published import published_encoder, published_scorer
-from harness.implicitness.scorer import Flag, Scored, Scorer
+from harness.implicitness.scorer import LIMITS, Flag, Head, Scored, Scorer
 from harness.models.encoders.encoders import Encoder
 from harness.models.spread import HERE, Executor
 from harness.models.vectors import Progress, reported_chunks
 from harness.parts import digest
-from harness.specs import implicitness as scorer_specs
+from harness.specs import implicitness as specs
 from harness.specs.plugins import Extension, foreign_code, spec_digest
 from harness.specs.schema import load_spec, read_yaml
 from harness.specs.tasks import ImplicitnessSpec, TaskSpec
@@ -49,7 +49,7 @@ _LIMITS: Final = {
     Flag.CUT: "exceed what the encoder reads (flag implicitness_cut)",
     Flag.THIN: "have one word, or letters that the encoder does not know (flag implicitness_thin)",
 }
-Encoders = Callable[[scorer_specs.LocalEncoderSpec], Encoder]
+Encoders = Callable[[specs.LocalEncoderSpec], Encoder]
 
 
 def open_scorer(
@@ -64,7 +64,7 @@ def open_scorer(
     path = Path(name).expanduser()
     if path.suffix in (".json", ".safetensors"):
         head = scorers.load_head(path)
-        return Scorer(head.name, head, encoders(head.encoder))
+        return Scorer(head.name, head, encoders(_encoder_of(head)))
     is_yaml = path.suffix in (".yaml", ".yml")
     if not is_yaml and (len(path.parts) > 1 or name.startswith(".")):
         if not path.is_dir():
@@ -74,23 +74,29 @@ def open_scorer(
                 "configs/scorers/"
             )
         name, path = path.resolve().name, path.resolve()
-        known: scorer_specs.ScorerSpec = scorer_specs.PublishedSpec(
-            about="published weights", model=str(path)
-        )
+        known: specs.ScorerSpec = specs.PublishedSpec(about="published weights", model=str(path))
     else:
         name, path = (path.stem, path) if is_yaml else (name, file(name))
-        known = load_spec(read_yaml(path), scorer_specs.ScorerSpec, where=str(path))
+        known = load_spec(read_yaml(path), specs.ScorerSpec, where=str(path))
     match known:
-        case scorer_specs.HeadSpec(head=given, encoder=encoder):
+        case specs.HeadSpec(head=given, encoder=encoder):
             head = scorers.load_head(_head_file(given, path))
-            return Scorer(name, head, encoders(encoder or head.encoder))
-        case scorer_specs.PublishedSpec(trained_on=table):
+            return Scorer(name, head, encoders(encoder or _encoder_of(head)))
+        case specs.PublishedSpec(trained_on=table):
             seen = trained_on(path.parent / Path(table).expanduser()) if table else frozenset()
             scorer = published_scorer(name, known, seen=seen)
             executor.place(scorer.encoder, partial(published_encoder, name, known))
             return scorer
-        case scorer_specs.PythonScorerSpec():
+        case specs.PythonScorerSpec():
             raise SpecError(f"scorer {name}: kind python scores the texts of tasks alone")
+
+
+def _encoder_of(head: Head) -> specs.LocalEncoderSpec:
+    """The encoder that a head names; SpecError for code, which no file of others may have run."""
+    if isinstance(head.encoder, specs.PythonEncoderSpec):
+        fact = f"head {head.name}: its encoder is code ({head.encoder.entry})"
+        raise SpecError(f"{fact}; read it, then name it as `encoder` of a YAML in configs/scorers/")
+    return head.encoder
 
 
 def _head_file(head: str, path: Path) -> Path:
@@ -254,10 +260,7 @@ def measured_lines(data: DataEntry, samples: Iterable[Sample]) -> list[str]:
     message = scorers.overlap_message(data.label.partition("+")[2], overlap, len(flags))
     if overlap:
         message += f" (flag {TRAINED_ON}); leave them out, or run with another --scorer"
-    counts = {
-        flag: sum(f"implicitness_{flag}" in own for own in flags.values())
-        for flag in scorers.LIMITS
-    }
+    counts = {flag: sum(f"implicitness_{flag}" in own for own in flags.values()) for flag in LIMITS}
     found = " and ".join(f"{count} {_LIMITS[flag]}" for flag, count in counts.items() if count)
     little = f"of {len(flags)} texts {found}: their implicitness says little" if found else ""
     return [line for line in (message, little) if line]
@@ -292,7 +295,7 @@ class OwnScorer:
     """A scorer of other people's code: settings and source make its signature."""
 
     name: str
-    spec: scorer_specs.PythonScorerSpec
+    spec: specs.PythonScorerSpec
     scorer: ScoresTexts
     made_by: Extension
 

@@ -29,6 +29,7 @@ from harness.pipeline.score import derived
 from harness.pipeline.setup import joined, stored_setup
 from harness.pipeline.walk import rebuild
 from harness.registry import JUDGES, Registry
+from harness.specs.implicitness import PythonEncoderSpec
 from harness.specs.models import IMPORTED, HostedSpec, ModerationSpec
 from harness.specs.plugins import OWN
 from harness.storage.bundle import pack, unpack
@@ -260,10 +261,11 @@ def _derived(
         try:
             if (name := JudgeLabel.parse(entry.name).name) not in registry.names("configs/judges"):
                 raise SpecError("it has no YAML, so that its verdicts are kept as stored")
-            kind = str(type(registry.load("configs/judges", name)).__struct_config__.tag)
-            if kind == OWN or kind not in JUDGES:
-                said = f"it is code of its own (kind {kind}), which is not run"
-                raise SpecError(f"{said}; read it, then run it")
+            spec = registry.load("configs/judges", name)
+            kind = str(type(spec).__struct_config__.tag)
+            has_own = isinstance(getattr(spec, "encoder", None), PythonEncoderSpec)
+            if has_own or kind == OWN or kind not in JUDGES:
+                raise SpecError("it is code of its own, which is not run; read it, then run it")
             setup = stored_setup(workspace, entry)
             with setup.client or nullcontext():
                 records = with_judge(records, file.task, setup, responses)

@@ -17,7 +17,7 @@ from harness.models.client.cached import HOSTED, Budget, CachedClient
 from harness.models.labels import TextLabeller
 from harness.models.local import tokenization
 from harness.models.local.checkpoints import open_spec
-from harness.models.local.tokenization import characters
+from harness.models.local.tokenization import CHARACTERS_A_TOKEN, characters
 from harness.models.vectors import chunks
 from harness.parts import Message
 from harness.pipeline.plan import Plan, PlannedResponse, request
@@ -76,10 +76,7 @@ def requests_of(calls: Sequence[Call]) -> list[tuple[Request, Request]]:
 def _at_longest(asked: Request, earlier: Sequence[Call]) -> Request:
     """A request in which stand-ins for earlier answers are as long as these may be."""
     for before, response in earlier:
-        words, size = (
-            _stand_in(before),
-            before.decoding.max_tokens * tokenization.CHARACTERS_A_TOKEN,
-        )
+        words, size = _stand_in(before), before.decoding.max_tokens * CHARACTERS_A_TOKEN
         if response.texts == (words,):
             long = words.ljust(max(size, len(words) + 1), ".")
             turns = (replace(t, content=t.content.replace(words, long)) for t in asked.messages)
@@ -199,7 +196,7 @@ def _counted(
             "calls": int(is_new),
             "prompt_characters": is_new * characters(asked),
             # A missing answer that a prompt shows has as many tokens as it may have.
-            "prompt_tokens": is_new * (tokens + longer // tokenization.CHARACTERS_A_TOKEN),
+            "prompt_tokens": is_new * (tokens + longer // CHARACTERS_A_TOKEN),
             "max_tokens": is_new * asked.decoding.max_tokens * asked.decoding.n,
             "waiting": int(is_left and asked.key in client.waiting),
             "stored": int(not is_left) if is_new and not call.is_open else nan,

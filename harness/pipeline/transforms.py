@@ -22,7 +22,6 @@ from harness.models.client.cached import CachedClient
 from harness.parts import Decoding, Reason, digest
 from harness.registry import Registry
 from harness.specs import tasks
-from harness.specs import tasks as task_specs
 from harness.specs.tasks import TEXT, AskedSpec, BuildSpec, BuildStepSpec, TaskSpec
 from harness.storage.files import write_whole
 from harness.text.cleanup import is_blank
@@ -174,7 +173,7 @@ class PerturbationPlan:
     """What is perturbed: the field, by which perturbations, by what seed."""
 
     field: str
-    specs: Mapping[str, task_specs.PerturbationSpec]
+    specs: Mapping[str, tasks.PerturbationSpec]
     seed: int = 0
 
 
@@ -319,10 +318,10 @@ def _draw(sample: Sample, name: str, plan: PerturbationPlan) -> Random:
 
 def perturbations_of(
     registry: Registry, methods: Sequence[str]
-) -> dict[str, task_specs.PerturbationSpec]:
+) -> dict[str, tasks.PerturbationSpec]:
     """The perturbations of names in their order; eda is all whose name begins with eda_."""
     known = registry.names("configs/perturbations")
-    found: dict[str, task_specs.PerturbationSpec] = {}
+    found: dict[str, tasks.PerturbationSpec] = {}
     for one in methods or ("all",):
         members = [name for name in known if one == "all" or name.startswith(f"{one}_")]
         names = [one] if one in known or not members else members

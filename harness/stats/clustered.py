@@ -101,9 +101,7 @@ def paired_gap(
     worth, degrees = 1 / float((parts.weights**2).sum()), None
     if not is_plain:
         variance, degrees = parts.error**2, parts.degrees
-        alone = (
-            parts.within * n / (n - 1)
-        )  # n times the variance of a mean of rows without clusters
+        alone = parts.within * n / (n - 1)  # n times the variance of a mean without clusters
         worth = min(float(n), alone / variance) if variance > scales.ROUNDING**2 else worth
     reach = (
         scales.normal_reach(level) if degrees is None else scales.student_t(degrees, level=level)

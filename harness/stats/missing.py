@@ -43,7 +43,5 @@ def difference_bounds(
         else clustered_mean(one - other, clusters)
         for one, other in ((low, most), (high, least))
     )
-    return (
-        worst.value if worst.low is None else worst.low,
-        best.value if best.high is None else best.high,
-    )
+    start = worst.value if worst.low is None else worst.low
+    return start, best.value if best.high is None else best.high

@@ -26,9 +26,8 @@ class NoSuchRun(StoreError):
         """What was named, and where."""
         placed = sorted(results.glob("runs/*/*"))
         found = [f"{p.parent.name}/{p.name}" for p in placed if name in (p.parent.name, p.name)]
-        task = (
-            [f"--task {name}, if the command has it"] if (results / "runs" / name).is_dir() else []
-        )
+        is_task = (results / "runs" / name).is_dir()
+        task = [f"--task {name}, if the command has it"] * is_task
         hint = f" did you mean {' or '.join([*found[:3], *task])}?" if found else ""
         fact = f"no run {name!r} below {results}/runs;{hint}"
         super().__init__(f"{fact} `harness list runs` shows them")

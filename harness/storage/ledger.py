@@ -121,11 +121,11 @@ class Ledger:
                 _log.warning(words, len(found), self.name, other.name)
 
     def is_of(self, identity: str) -> bool:
-        """Whether a segment begins with a call of the model of an identity."""
+        """Whether a segment begins with a call of the model of an identity; no, if damaged."""
         firsts = (next(raw_lines(path), None) for path in segments(self._folder))
-        return any(
-            one.decoded(one.call.request, Request).model == identity for one in firsts if one
-        )
+        with suppress(StoreError):
+            return any(o.decoded(o.call.request, Request).model == identity for o in firsts if o)
+        return False
 
     def is_missing_any(self, keys: Collection[str]) -> bool:
         """Whether there is no stored call of one of these keys."""

@@ -294,7 +294,15 @@ def test_code_in_a_bundle_is_never_run(toy: Toy, tmp_path: Path, capsys: Lines) 
                 return [Verdict(case.response.key, self.name, 1.0) for case in cases]
         """,
     )
-    assert toy.run("--judge", "mine,near") == 0
+    code = "from pathlib import Path\n\nclass Own:\n    def encode(self, texts):\n        "
+    code += (
+        f"return Path({str(tmp_path / 'ran.txt')!r}).write_text('x') and [[1, 2] for _ in texts]"
+    )
+    (tmp_path / "own.py").write_text(code)
+    near = (toy.home / "configs/judges/near.yaml").read_text("utf-8")
+    own = f"{{kind: python, entry: '{tmp_path / 'own.py'}:Own'}}"
+    toy.write("configs/judges/hidden.yaml", near.replace("{kind: char-ngrams}", own))
+    assert toy.run("--judge", "mine,near,hidden") == 0
     (tmp_path / "ran.txt").unlink()
 
     assert bundle(toy, tmp_path / "x.zip") == 1
@@ -303,6 +311,7 @@ def test_code_in_a_bundle_is_never_run(toy: Toy, tmp_path: Path, capsys: Lines) 
     assert not (tmp_path / "ran.txt").exists()
     out = capsys.readouterr().out
     assert "not derived: judge mine: it is code of its own" in out
+    assert "not derived: judge hidden: it is code of its own" in out
     assert "differs" not in out
     assert "home/configs/judges/mine.py" in contents(tmp_path / "x.zip")
 

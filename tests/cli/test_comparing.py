@@ -160,12 +160,16 @@ def test_samples_in_one_run_alone_are_told_and_make_the_code_one(ran: Toy, capsy
 def test_lost_verdicts_are_told(ran: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     with StubServer(reply=lambda _: "neither") as stub:
         monkeypatch.setenv("HARNESS_SERVER_URL", stub.url)
-        ran.run("--judge", "choice")
+        ran.run("--judge", "choice", model="oracle,literal")
 
     assert compare(ran, run_of(ran, "toy", "oracle"), "--judge-a", "choice") == 1
 
     told = capsys.readouterr().err
     assert "verdicts are missing from 6 comparisons, at worst 6 and 6 of 6" in told
+    both = run_of(ran, "toy", "oracle"), run_of(ran, "toy", "literal")
+    items = ("items", *both, "--where", "lost", "--judge", "choice")
+    assert main([*items, "--results", str(ran.results)]) == 0, "nothing is lost without a verdict"
+    assert compare(ran, both[0], both[0]) == 2, "a run is not compared with itself"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,16 @@ def test_a_copied_file_of_a_model_pays_for_nothing_again(
     toy.run("--variant", "base", "--judge", "near", "--limit", "5", model="copied")
     assert stub.stats()["requests"] == count + 2
 
+    # Another server of this machine may call its model alike; damage elsewhere is no matter.
+    toy.write("configs/models/other.yaml", text.replace("base_url_env", "#"))
+    calls = toy.results / "calls"
+    (calls / "torn").mkdir()
+    (calls / "torn/1.jsonl").write_text('{"key": \nfoo\n')
+    (calls / ".DS_Store").write_text("")
+    of = ("--variant", "base", "--judge", "near", "--limit", "4", "--dry-run")
+    assert toy.run(*of, model="other") == 0
+    assert "nothing to ask" not in capsys.readouterr().out
+
 
 def test_calls_refused_by_a_status_cost_nothing(toy: Toy, stub: StubServer, capsys: Lines) -> None:
     stub.script = replace(stub.script, faults={"": ("400",)})

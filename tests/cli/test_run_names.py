@@ -1,6 +1,7 @@
 """Runs by names that people can remember: tags, tasks with models, the last one."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,9 @@ def test_a_board_of_named_runs_ranks_these_and_keeps_the_file(alike: Toy, capsys
 
 
 def test_a_run_is_deleted_when_that_is_sure_and_calls_of_its_model_alone(
-    alike: Toy, capsys: Lines
+    alike: Toy, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # closed, as by <&-
     count, calls = len(alike.runs()), alike.results / "calls"
     assert on(alike, "list", "runs", "--size") == 0
     assert f"{calls / 'literal'}  0." in capsys.readouterr().out

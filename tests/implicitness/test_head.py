@@ -10,11 +10,12 @@ import pytest
 from support.each import each
 from support.impscore_heads import plain_implicitness, random_head
 
-from harness.errors import HarnessError, ModelError
+from harness.errors import HarnessError, ModelError, SpecError
 from harness.implicitness.formula import FORMS
 from harness.implicitness.scorer import HeadCard, load_head, save_head
 from harness.models.encoders.encoders import CharNgrams
-from harness.specs.implicitness import Direction, Form
+from harness.registry import Registry
+from harness.specs.implicitness import Direction, Form, PythonEncoderSpec
 from harness.text.dedup import fingerprint
 
 pytest.importorskip("safetensors")
@@ -135,3 +136,11 @@ def test_embeddings_of_another_width_are_refused() -> None:
 def nan_maps() -> Any:  # noqa: ANN401 - a member
     maps = random_head().members[0]
     return replace(maps, transfer=maps.transfer * np.nan)
+
+
+def test_code_that_a_head_names_as_its_encoder_is_not_run(tmp_path: Path) -> None:
+    own = PythonEncoderSpec(entry=f"{tmp_path / 'own.py'}:Own")
+    path = save_head(replace(random_head(), encoder=own), tmp_path / "mine")
+
+    with pytest.raises(SpecError, match=r"its encoder is code .*; read it, then name it"):
+        Registry.open(tmp_path).scorer(str(path))

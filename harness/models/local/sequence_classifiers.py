@@ -84,10 +84,8 @@ class SequenceClassifier(label_names.TextLabeller, Resolvable, Spreadable):
             )
         positive, counted = self._flags.positive, self._flags.outputs or self._outputs
         flags = {name: value >= self._flags.threshold for name, value in values.items()}
-        detail = {
-            **values,
-            **{label_names.FLAGGED.format(name): float(on) for name, on in flags.items()},
-        }
+        detail = dict(values)
+        detail |= {label_names.FLAGGED.format(name): float(on) for name, on in flags.items()}
         detail[label_names.SCORE.format(positive)] = max(values[name] for name in counted)
         negative = label_names.other_label(asked.labels, positive, model=self.name)
         is_flagged = any(flags[name] for name in counted)

@@ -90,9 +90,8 @@ class VllmModel(tokenization.CheckpointModel[VllmSpec]):
 
     def compute(self, part: Part) -> list[Response]:
         """The responses to some requests, in their order."""
-        found = {
-            each.key: each for each in vllm_engine.answered(map(self._prepared, part), self._engine)
-        }
+        made = vllm_engine.answered(map(self._prepared, part), self._engine)
+        found = {each.key: each for each in made}
         return [found[request.key] for request in part]
 
     @property

@@ -138,10 +138,8 @@ def _cells(spec: PlanSpec, part: PlannedTask, model: str) -> Iterator[Cell]:
     seeds, limit = _own(part.seeds, spec.seeds), _own(part.limit, spec.limit)
     for seed in dict.fromkeys(seeds):
         facts = (part.answers, part.column_map, limit and f"limit {limit}")
-        drawn = (
-            part.decoding and f"T{part.decoding.temperature:g}, {part.decoding.max_tokens} tokens"
-        )
-        shown = [*facts, drawn, f"seed {seed}" if seeds != (0,) else None]
+        how = part.decoding and f"T{part.decoding.temperature:g}, {part.decoding.max_tokens} tokens"
+        shown = [*facts, how, f"seed {seed}" if seeds != (0,) else None]
         made = RunOptions(part.task, model, part.judges, part.variants, seed=seed, limit=limit)
         answers = None if part.answers is None else AnswerMode(part.answers)
         made = replace(made, answers=answers, table=part.column_map, scorer=part.scorer)
