@@ -12,6 +12,7 @@ from harness.errors import SpecError, StoreError
 from harness.present.screen import PAGE, Cell, say, show_json, show_rows, usd, warn
 from harness.storage.find_runs import (
     distinguishing,
+    find_run,
     find_runs,
     freed,
     megabytes,
@@ -60,7 +61,9 @@ def remove(
     results: Results = RESULTS,
 ) -> None:
     """Delete runs, after a question; stored calls make them again, but for --calls."""
-    paths = freed(results, find_runs(results, runs), has_calls=has_calls)
+    tags = [name for name in runs if name.startswith("@")]
+    others = [find_run(results, name, is_exact=True) for name in runs if name not in tags]
+    paths = freed(results, [*find_runs(results, tags), *others], has_calls=has_calls)
     say("\n".join(f"{path}  {megabytes(path)}" for path in paths))
     PAGE.end()
     ask = sys.stdin and sys.stdin.isatty() and not is_sure  # None: closed

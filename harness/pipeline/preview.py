@@ -17,7 +17,7 @@ from harness.models.client.cached import HOSTED, Budget, CachedClient
 from harness.models.labels import TextLabeller
 from harness.models.local import tokenization
 from harness.models.local.checkpoints import open_spec
-from harness.models.local.tokenization import CHARACTERS_A_TOKEN, characters
+from harness.models.local.tokenization import CHARACTERS_A_TOKEN, characters, token_report
 from harness.models.vectors import chunks
 from harness.parts import Message
 from harness.pipeline.plan import Plan, PlannedResponse, request
@@ -234,7 +234,4 @@ def check_tokens(plan: Plan, spec: LocalSpec, checkpoints: Path) -> dict[str, di
     for cell in plan.cells:
         asked[cell.variant] += planned_requests(plan, cell)
     is_chat = spec.choice_prompt == "chat"
-    return {
-        name: tokenization.token_report(part, tokenizer, is_chat=is_chat)
-        for name, part in asked.items()
-    }
+    return {name: token_report(part, tokenizer, is_chat=is_chat) for name, part in asked.items()}

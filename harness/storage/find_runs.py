@@ -40,17 +40,19 @@ class NoSuchRun(StoreError):
         return SpecError(f"no {kind} {self.name!r}; {hint}; and {self}")
 
 
-def find_run(results: Path, name: str) -> RunFolder:
+def find_run(results: Path, name: str, *, is_exact: bool = False) -> RunFolder:
     """The run that a name means (docs/storage.md).
 
-    Raises StoreError where it means none (NoSuchRun), or several, with what these differ in.
+    Raises StoreError where it means none (NoSuchRun), or several, with what these differ in; if it
+    `is_exact`, none of several is taken as that of most answers.
     """
     if (Path(name) / "run.json").is_file():
         return RunFolder(Path(name))
     found = _meant(results, name)
     if len(found) == 1:
         return found[0]
-    if found and "@" not in name and "/" in name and (one := _widest(found)) is not None:
+    has_choice = found and not is_exact and "@" not in name and "/" in name
+    if has_choice and (one := _widest(found)) is not None:
         words = "%s is %s, the newest run of most answers: %d others differ in variants or limit"
         _log.warning(words, name, one.path.name[: shortest(found, 4)], len(found) - 1)
         return one
@@ -86,7 +88,7 @@ def _meant(results: Path, name: str) -> list[RunFolder]:
         begun = [one for one in placed if one.path.name.startswith(tail)] if place else []
         found = [one for one in placed if tail and one.tag == tail] or begun
     else:
-        found = [p for p in found if p.path.name.startswith(name) or name.startswith(p.path.name)]
+        found = [o for o in found if name and (o.key.startswith(name) or name.startswith(o.key))]
     return found
 
 

@@ -173,9 +173,7 @@ def test_lost_verdicts_are_told(ran: Toy, capsys: Lines, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("second", "message"),
-    [("", "begins 4 runs"), ("zzz", "no run 'zzz'")],
-    ids=["empty", "unknown"],
+    ("second", "message"), [("", "no run ''"), ("zzz", "no run 'zzz'")], ids=["empty", "unknown"]
 )
 def test_no_run_is_told_and_none_written(
     ran: Toy, capsys: Lines, second: str, message: str

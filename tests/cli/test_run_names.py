@@ -46,6 +46,10 @@ def test_an_ambiguous_name_lists_the_candidates_and_what_differs(named: Toy, cap
     assert named.main("show", "toy/oracle") == 0
     assert "the newest run of most answers: 1 others differ in variants or" in err_of(capsys)
     assert limit(find_run(named.results, "toy/oracle")) == ("oracle", None)
+    count = len(named.runs())
+    assert [on(named, "rm", name, "--yes") for name in ("toy/oracle", "")] == [2, 2]
+    assert len(named.runs()) == count, "what is deleted is never chosen"
+    capsys.readouterr()
 
     assert named.run("--variant", "base", "--seed", "1") == 0
     assert named.main("show", "toy/oracle") == 2

@@ -111,8 +111,7 @@ def _as_it_can(workspace: Workspace, part: PlannedTask, model: str) -> PlannedTa
     is_exact = part.answers or not workspace.registry.load("tasks", part.task).has_choices
     if is_exact or not only_writes:
         return part
-    words = "%s gives no log-probabilities: it writes its choices of %s"
-    _log.warning(words, model, part.task)
+    _log.warning("%s gives no log-probabilities: it writes its choices of %s", model, part.task)
     return structs.replace(part, answers=AnswerMode.WRITTEN.value)
 
 
