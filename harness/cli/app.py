@@ -17,7 +17,7 @@ from harness import __version__
 from harness.errors import BudgetReached, ExitCode, HarnessError, SpecError, did_you_mean
 from harness.present import screen
 from harness.present.screen import PAGE, Messages, ProgressLine, say, stream_fault, warn
-from harness.text.renamed import SUCCESSORS, successor
+from harness.text.renamed import SUCCESSORS, of_others
 
 KEPT = "what was stored stays: repeat the command with another stdout"
 ABOUT = "Measures how well language models handle meaning beyond the literal."
@@ -217,7 +217,7 @@ def outcome(command: Callable[[], object]) -> int:
         return ExitCode.INTERRUPTED
     except Exception as error:  # the last boundary: a bug of ours is shown whole
         if hasattr(error, "exit_code") and hasattr(error, "show"):
-            more = successor(error)
+            more = of_others(error)
             if "valid integer" in str(getattr(error, "message", "")):
                 error.__dict__["message"] = "give a whole number, such as 20"
             if more and hasattr(error, "possibilities"):  # they are of other things

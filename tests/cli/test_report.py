@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,6 +30,19 @@ def test_report_writes_a_page_of_all_runs(toy: Toy, capsys: Lines) -> None:
     assert "<noscript>" in page.read_text("utf-8")
     assert "Without a script: <code>leaderboard.csv</code> has the" in page.read_text("utf-8")
     assert capsys.readouterr().out.startswith(f"wrote 1 runs, 0.1 MB, to {page}; open it")
+
+
+def test_a_page_of_labels_has_rates_by_group(toy: Toy) -> None:
+    own = ("--results", str(toy.results), "--scorer", "none", "--limit", "12")
+    assert main(["run", "--task", "hate_speech", "--model", "constant-yes", *own]) == 0
+
+    sections = page_data(run_folders(toy.results), toy.results).sections
+    (table,) = next(one for one in sections if one.name == "rates").tables
+    names = [column["name"] for column in table.columns]
+
+    assert names == ["group", "model", "TPR", "FPR", "precision"]
+    assert table.rows[0][:2] == ["all", "constant-yes"]
+    assert "1.0, 1.0" in re.sub(r"\((1.0), [^)]*\)", r"\1", str(table.rows[0]))
 
 
 def test_no_task_is_called_unranked_if_a_recipe_of_it_is_ranked(toy: Toy, stub: StubServer) -> None:

@@ -195,21 +195,18 @@ def _hu(compute: Any, model: str, *files: str) -> Recomputation:  # noqa: ANN401
     return Recomputation(partial(compute, model=model), "hu2022", (*answer_files(model), *files))
 
 
-def _topical_chat(attribute: str, replies: str) -> Recomputation:
-    compute = partial(correlations, attribute=attribute, replies=replies)
-    return Recomputation(compute, "topical_chat", (CHAT_PEOPLE, replies))
-
-
 RECOMPUTATIONS = {
     "hu2022_prompts": Recomputation(prompts, "hu2022", prompt_files()),
     "hu2022_people": Recomputation(people, "hu2022", PEOPLE),
     **{f"hu2022_{model}": _hu(answers, model) for model in _MODELS},
     **{f"hu2022_{model}_and_people": _hu(answers_and_people, model, *PEOPLE) for model in _MODELS},
     **{
-        f"topical_chat_{attribute}_{prompt}": _topical_chat(
-            attribute, f"results/gpt3.5_{short}_{prompt}.json"
+        f"topical_chat_{attribute}_{prompt}": Recomputation(
+            partial(correlations, attribute=attribute, replies=replies),
+            *("topical_chat", (CHAT_PEOPLE, replies)),
         )
         for attribute, short in (("naturalness", "nat"), ("coherence", "coh"))
         for prompt in ("geval", "llm_eval_no_cot", "analyze_rate")
+        for replies in [f"results/gpt3.5_{short}_{prompt}.json"]
     },
 }

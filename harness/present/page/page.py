@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from html import escape
@@ -67,7 +67,7 @@ def page_data(
     made.scores, boards, verdicts = leaderboard(folders)
     ordered = tables.in_order(made, boards)
     alarms = [*tables.alarms(made, judge_fitness(boards, verdicts))]
-    made.sections = _sections(made, ordered, alarms)
+    made.sections = _sections(made, ordered, alarms, {one.key: one for one in folders})
     tasks = list(dict.fromkeys(file.run.task for file in made.files))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
     made.title = f"{len(made.runs)} run{'s' * (len(made.runs) != 1)} of {shown}"
@@ -123,7 +123,10 @@ def _asset(name: str) -> str:
 
 
 def _sections(
-    made: PageParts, boards: Sequence[tables.Board], alarms: Sequence[str]
+    made: PageParts,
+    boards: Sequence[tables.Board],
+    alarms: Sequence[str],
+    folders: Mapping[str, RunFolder],
 ) -> list[PageSection]:
     lines, differences = _headlines(made, boards)
     ranked = [tables.leaderboard(made, board) for board in boards]
@@ -137,6 +140,7 @@ def _sections(
         PageSection("leaderboard", "Leaderboard", tables=ranked),
         PageSection("differences", "Differences", rest, tables=differences),
         PageSection("phenomena", "Phenomena", tables=[*tables.phenomena(made, boards)]),
+        PageSection("rates", "Rates by group", tables=[*tables.subgroups(folders, boards)]),
         PageSection("asked", "What was asked", [*tables.asked(made.files, made.called)]),
         PageSection("cost", "Cost", tables=[tables.costs(made)]),
     ]

@@ -14,7 +14,9 @@ from harness.analysis.boards.scores import alarms as alarms_of
 from harness.analysis.boards.views import board_notes, levels, ranked_on, ranks, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import NOISE, difference_words
+from harness.analysis.flags import GROUP, RateQuery, flags, sample_cells
 from harness.analysis.pairings import Kind, Pairing, of_one_task
+from harness.analysis.rates import MOST_VALUES, PRECISION, rates
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
@@ -26,7 +28,7 @@ from harness.specs.models import CLASSIFIERS
 from harness.stats.comparison import holm
 from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import records
-from harness.storage.runs import RunFile
+from harness.storage.runs import RunFile, RunFolder
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR"}
 _COUNTS = {
@@ -232,7 +234,7 @@ def phenomena(page: PageParts, boards: Sequence[Board]) -> Iterator[PageTable]:
     for board, head, pick in boards:
         of_models = [found.get((own, head.metric), {}) for own in board["signature"]]
         groups = [ALL, *sorted({group for own in of_models for group in own} - {ALL})]
-        if len(groups) < 3:
+        if len(groups) < 3 or head.ranked_by == "tpr_less_fpr":
             continue
         lines: list[dict[str, Value]] = []
         for model, own in zip(board["model"], of_models, strict=True):
@@ -244,6 +246,28 @@ def phenomena(page: PageParts, boards: Sequence[Board]) -> Iterator[PageTable]:
             lines.append({"model": model, **cells})
         title = f"{head.task}, {head.metric} by group: {pick}"
         yield table_of(title, lines, task=head.task, pick=pick)
+
+
+def subgroups(folders: Mapping[str, RunFolder], boards: Sequence[Board]) -> Iterator[PageTable]:
+    """TPR, FPR and precision by the groups of texts, for each board that is ranked by rates."""
+    query = RateQuery(by=(GROUP,))
+    for board, head, pick in (own for own in boards if own.head.ranked_by == "tpr_less_fpr"):
+        lines: dict[tuple[str, str], dict[str, Value]] = {}
+        found = [
+            row
+            for folder in (folders[run] for run in board["run"])
+            for texts, cells in [(flags(folder, query), sample_cells(folder))]
+            if 1 < cells[GROUP].nunique() <= MOST_VALUES
+            for row in rates(texts[texts["variant"] == head.variant], query, cells).itertuples()
+        ]
+        for row in found:
+            name = row.rate if row.rate == PRECISION else row.rate.upper()
+            line = lines.setdefault(
+                (row.group, row.model), {"group": row.group, "model": row.model}
+            )
+            line[name] = known(row.value), known(row.low), known(row.high), NONE
+        title = f"{head.task}, rates by group: {pick}"
+        yield from [table_of(title, [*lines.values()], task=head.task, pick=pick)] * bool(lines)
 
 
 def differences(page: PageParts, board: Board) -> tuple[list[Row], list[PageTable], list[str]]:
