@@ -89,6 +89,7 @@ def test_a_perturbation_makes_what_its_list_says(name: str, text: str, some: str
         ("scalar_adverbs", "I really think so."),  # not "I very think so"
         *(("scalar_adverbs", "The tea is here."), ("adjectives", "They clean the house.")),
         *(("adjectives", "I am sick of it."), ("in_domain", "Is not it late?")),
+        ("adjectives", "I just wanted to go to high school, forced or able."),
         *(("group_names", "Nobody is named here."), ("eda_deletion", "tea")),
         ("eda_insertion", "tea with lemon"),
     ],
