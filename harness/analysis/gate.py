@@ -1,6 +1,6 @@
 """Two runs of one task to a decision: passed, dropped by more than allowed, or not known."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from math import isfinite
@@ -20,6 +20,7 @@ from harness.storage.frames import Row, load
 from harness.storage.runs import RunFolder
 
 LEVEL = 1 - SIGNIFICANT
+KINDS = {"TPR": True, "1-FPR": False}  # what is decided of texts that are to be detected, or not
 SAME = "every answer is the same, word for word"
 """The reason of a pass that no interval decides."""
 
@@ -67,7 +68,7 @@ def gate(
     alone = 1 - (len(ours) + len(theirs) - unmatched) / 2 / len(ours.union(theirs))
     columns = ["sample", "variant", "decoding", "answer"]
     answers = [load([folder], "answers", columns)[columns] for folder in (base, new)]
-    by_judge, rows = _chosen(found), list[dict[str, Any]]()
+    by_judge, rows = [k for own in _chosen(found) for k in _kinds(own)], list[dict[str, Any]]()
     for pairs in by_judge:
         allowed = Allowed(max_drop, max_missing, alone, len(by_judge))
         same = all(_is_same(pairing, answers) for pairing in pairs)
@@ -85,7 +86,7 @@ def gate(
 
 
 class Allowed(NamedTuple):
-    """The drop and the share missing that are allowed, the share of samples in one run, judges."""
+    """The drop and share missing that are allowed, the samples in one run, decisions."""
 
     max_drop: float
     max_missing: float
@@ -114,6 +115,16 @@ def _chosen(found: Sequence[Pairing]) -> list[list[Pairing]]:
     return list(chosen.values())
 
 
+def _kinds(pairs: Sequence[Pairing]) -> Iterator[list[Pairing]]:
+    """Some pairings; of texts with labels those of texts to detect, then those of the others."""
+    if "positive" not in pairs[0].items:
+        yield [*pairs]
+        return
+    for name, kind in KINDS.items():
+        parts = [replace(p, name=name, items=p.items[p.items["positive"] == kind]) for p in pairs]
+        yield from [parts] * any(len(part.items) for part in parts)
+
+
 def _pooled(pairs: Sequence[Pairing]) -> Pairing:
     """The items of all variants of a judge as one pairing, whose sides are of variant `all`."""
     if not pairs[1:]:
@@ -133,11 +144,13 @@ def _by_group(pairs: Sequence[Pairing]) -> dict[str, str]:
         low, high = ends.low, ends.high
         said = "" if low is None or high is None else f" ({signed(low, 3)} to {signed(high, 3)})"
         found.append((-drop, f"{name} {drop:.3f}{said}"))
-    return {"groups": ", ".join(words for less, words in sorted(found)[:3] if less < -NOISE)}
+    return {"groups": "; ".join(words for less, words in sorted(found)[:3] if less < -NOISE)}
 
 
 def _row(pairing: Pairing, allowed: Allowed, *, is_same: bool = False) -> dict[str, Any]:
     first, items, max_drop, level = pairing.first, pairing.items, allowed.max_drop, allowed.level
+    if max_drop >= 1 and pairing.is_right_or_wrong:
+        raise SpecError(f"--max-drop {max_drop:g}: give a share, such as .05 for five points")
     read = read_items(items)
     lost = [float(items[side].isna().mean()) if len(items) else 0.0 for side in "ab"]
     base, new = mean(read["a"].tolist()), mean(read["b"].tolist())
@@ -164,7 +177,8 @@ def _row(pairing: Pairing, allowed: Allowed, *, is_same: bool = False) -> dict[s
     ends |= {"low_corrected": sure.low, "high_corrected": sure.high, "level": level}
     return {
         **{"task": first.file.run.task, "variant": first.variant, "decoding": pairing.decodings[0]},
-        **{"judge": first.judge.name, "metric": first.judge.metric},
+        "judge": first.judge.name,
+        "metric": pairing.name if pairing.name in KINDS else first.judge.metric,
         **{"decision": decision, "reason": reason, "base": base, "new": new},
         **{"drop": None if base is None or new is None else base - new, **ends, "seen": seen},
         **{"n": len(read), "items": len(items), "enough": enough},
@@ -201,7 +215,7 @@ def _decide(
         return Decision.INCONCLUSIVE, f"no interval: {bounds.why}"
     if low is not None and low > drop:
         words = f"the drop is more than {drop:g} by the {LEVEL:.0%} interval, but not by the one"
-        return Decision.INCONCLUSIVE, f"{words} that {allowed.tests} judges need (Bonferroni)"
+        return Decision.INCONCLUSIVE, f"{words} that {allowed.tests} decisions need (Bonferroni)"
     return Decision.INCONCLUSIVE, f"a drop of up to {high:.3f} is not ruled out"
 
 
@@ -214,7 +228,7 @@ def gate_words(row: Row) -> str:
         facts.append(f"95% interval {row.low:.3f} to {row.high:.3f}")
     if row.level > LEVEL and row.low_corrected is not None and row.high_corrected is not None:
         ends = f"{row.low_corrected:.3f} to {row.high_corrected:.3f}"
-        facts.append(f"{row.level:.1%} interval, corrected for the number of judges, {ends}")
+        facts.append(f"{row.level:.1%} interval, corrected for all decisions, {ends}")
     facts.append(items_words(row))
     if row.seen is not None and row.decision not in (None, Decision.REGRESSION):
         facts.append(f"a drop of {row.seen:.3f} would have been seen (80% power)")

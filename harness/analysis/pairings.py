@@ -10,9 +10,10 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame, Index, pandas
 from harness.pipeline import verdict_frame as frames
-from harness.pipeline.choice_scores import permuted
+from harness.pipeline.choice_scores import flags, permuted
 from harness.pipeline.score import RIGHT_OR_WRONG, signature, value_range
 from harness.pipeline.verdict_frame import Files, headline_label
+from harness.specs.tasks import TaskSpec
 from harness.stats.estimate import Clusters, Limits
 from harness.storage.find_runs import run_differences
 from harness.storage.read_tables import arrow_table, column_names
@@ -76,9 +77,9 @@ def ways(verdicts: DataFrame) -> list[tuple[str, str]]:
 class RunView:
     """One judge's scores of a run under a variant or pool, a row a sample.
 
-    `scores` has `id`, `cluster`, `group`, `sample_choices`, `value`, and whether any verdict behind
-    it is `lost`. `snapshots` are those of the model under test and of the judge model, empty where
-    unknown.
+    `scores` has `id`, `cluster`, `group`, `sample_choices`, `value`, whether a verdict behind it is
+    `lost`, and of texts with labels if it is `positive`. `snapshots` are those of the model under
+    test and of the judge model, empty where unknown.
     """
 
     file: RunFile
@@ -115,11 +116,12 @@ def views(run: ComparedRun, judge: JudgeEntry) -> list[RunView]:
             members = pools[block.variant] if is_pool else ()
             if block.decoding in single and {*members} <= {*verdicts["variant"].unique()}:
                 of = (run.file, judge, block.variant, block.decoding, snapshots)
-                found.append(RunView(*of, _scores(verdicts, least, is_pool=is_pool), is_pool))
+                scores = _scores(verdicts, least, run.file.task, is_pool=is_pool)
+                found.append(RunView(*of, scores, is_pool))
     return found
 
 
-def _scores(verdicts: DataFrame, least: float, *, is_pool: bool) -> DataFrame:
+def _scores(verdicts: DataFrame, least: float, task: TaskSpec, *, is_pool: bool) -> DataFrame:
     """A row a sample with its score; over several orders, by averaged probability if known.
 
     What is missing counts as the `least`, or not, if that is NaN.
@@ -133,7 +135,11 @@ def _scores(verdicts: DataFrame, least: float, *, is_pool: bool) -> DataFrame:
         likeliest = permuted(verdicts)[is_first]
         found = np.where(np.isnan(found) | np.isnan(likeliest), found, likeliest)
     facts = ["id", "cluster", "group", "sample_choices"]
-    return verdicts.loc[is_first, facts].assign(value=found, lost=lost)
+    scores = verdicts.loc[is_first, facts].assign(value=found, lost=lost)
+    if task.implicitness:
+        texts = flags(verdicts, task.implicitness.positive).set_axis(verdicts.index)
+        scores["positive"] = texts["is_positive"]
+    return scores
 
 
 def describe_run(file: RunFile) -> str:

@@ -204,7 +204,8 @@ def _put_gate(found: DataFrame) -> None:
     say(f"{rows[0].task}, drop of {', '.join(metrics)} from BASE to NEW")
     for row in rows:
         said = f"{row.decision}: {row.reason}; " if row.decision else ""
-        say(f"{row.variant} by {row.judge}: {said}{gates.gate_words(row)}")
+        of = f", {row.metric}" if row.metric in gates.KINDS else ""
+        say(f"{row.variant} by {row.judge}{of}: {said}{gates.gate_words(row)}")
         if row.groups:
             say(f"  most by group: {row.groups}")
     say(f"gate: {found.attrs['decision']}")

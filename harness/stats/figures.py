@@ -16,36 +16,15 @@ Rule = Callable[..., float | None]
 """Takes the numbers of each name in `of`, a sequence each."""
 
 
-def _sum(*parts: Numbers) -> float:
-    return sum(map(sum, parts))
-
-
-def _mean(*parts: Numbers) -> float:
-    return fmean(number for part in parts for number in part)
-
-
 def _share(own: Numbers, *whole: Numbers, times: float = 1) -> float:
     """The part of a whole that the first number is."""
-    return times * own[0] / _sum(*whole)
-
-
-def _rank(own: Numbers, column: Numbers) -> float:
-    """The rank of a number in its column, from 1 for the highest."""
-    return 1 + sum(other > own[0] for other in column)
-
-
-def _f1(precision: Numbers, recall: Numbers) -> float:
-    return 2 * precision[0] * recall[0] / (precision[0] + recall[0])
+    return times * own[0] / sum(map(sum, whole))
 
 
 def _f1_of_counts(precision: Numbers, recall: Numbers, gold: Numbers) -> float:
     """F1 of the whole counts that a printed precision and recall come from."""
     hits = round(recall[0] * gold[0])
     return 2 * hits / (round(hits / precision[0]) + gold[0])
-
-
-def _missed(recall: Numbers, gold: Numbers) -> float:
-    return gold[0] - round(recall[0] * gold[0])
 
 
 def _fisher(judge: Numbers, opinions: Numbers, *, end: str) -> float | None:
@@ -60,10 +39,6 @@ def _tau(*topics: Numbers) -> float:
     return fmean(map(float, correlation.document_taus([order] * len(topics), topics)))
 
 
-def _rho(*topics: Numbers) -> float:
-    return fmean(spearman(range(len(one)), one).value or 0.0 for one in topics)
-
-
 def _one_sided(gold: Numbers, one: Numbers, other: Numbers) -> float | None:
     """Williams' p that the first of two vectors correlates more with the gold one."""
     pairs = (gold, one), (gold, other), (one, other)
@@ -76,14 +51,19 @@ def _alpha(*observers: Numbers, scale: agreement.Scale) -> float | None:
 
 
 RULES: dict[str, Rule] = {
-    **{"sum": _sum, "mean": _mean, "share": _share, "percent": partial(_share, times=100)},
-    **{"rank": _rank, "f1": _f1, "f1_of_counts": _f1_of_counts, "missed": _missed},
+    "sum": lambda *parts: sum(map(sum, parts)),
+    "mean": lambda *parts: fmean(number for part in parts for number in part),
+    **{"share": _share, "percent": partial(_share, times=100), "f1_of_counts": _f1_of_counts},
+    "rank": lambda own, column: 1 + sum(other > own[0] for other in column),  # 1: the highest
+    "f1": lambda precision, recall: 2 * precision[0] * recall[0] / (precision[0] + recall[0]),
+    "missed": lambda recall, gold: gold[0] - round(recall[0] * gold[0]),
     "spearman": lambda one, other: spearman(one, other).value,
     "pearson": lambda one, other: pearson(one, other).value,
     "discordant": lambda one, other: correlation.discordant_pairs(one, other).value,
     "permutation_p": lambda one, two: correlation.permutation_p(one, two, "spearman").value,
     **{f"fisher_{end}": partial(_fisher, end=end) for end in ("low", "high")},
-    **{"mean_tau": _tau, "mean_rho": _rho},
+    "mean_tau": _tau,
+    "mean_rho": lambda *topics: fmean(spearman(range(len(x)), x).value or 0.0 for x in topics),
     "first_not_lowest": lambda *topics: sum(min(topic) < topic[0] for topic in topics),
     "last_not_highest": lambda *topics: sum(max(topic) > topic[-1] for topic in topics),
     "first_below_last": lambda *topics: sum(topic[0] < topic[-1] for topic in topics),

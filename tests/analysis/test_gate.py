@@ -148,10 +148,10 @@ def test_all_variants_together_decide_and_judges_are_corrected_for() -> None:
     assert found.attrs["decision"] is Decision.INCONCLUSIVE
     [open_] = [row for row in rows if row.drop]
     assert open_.reason == (
-        "the drop is more than 0.02 by the 95% interval, but not by the one that 2 judges need "
+        "the drop is more than 0.02 by the 95% interval, but not by the one that 2 decisions need "
         "(Bonferroni)"
     )
-    assert "; 97.5% interval, corrected for the number of judges, " in gate_words(open_)
+    assert "; 97.5% interval, corrected for all decisions, " in gate_words(open_)
 
 
 def test_so_many_items_as_a_gate_names_do_decide() -> None:

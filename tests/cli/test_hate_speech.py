@@ -12,6 +12,7 @@ from support.stub_server import StubServer
 from support.toy import Lines, Toy
 
 from harness.cli import main
+from harness.errors import ExitCode
 from harness.implicitness.scorer import save_head
 from harness.pipeline.score import all_scores
 from harness.registry import shipped_home
@@ -242,3 +243,27 @@ def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(toy: Toy, capsys: L
     line, *_ = [one for one in said.splitlines() if one.split()[:2] == ["-", "constant-no"]]
     # By hand: F1 of benign is 60 / 70, and that of hateful 0.
     assert float(line.split()[2]) == pytest.approx(30 / 70, abs=5e-4)
+
+
+def test_a_gate_sees_that_the_few_texts_to_detect_are_missed(tmp_path: Path, capsys: Lines) -> None:
+    rows = [f"Text {n} of them.,{int(n % 50 == 0)}" for n in range(1000)]
+    (tmp_path / "rare.csv").write_text("text,verdict\n" + "\n".join(rows), "utf-8")
+    classes = '{hateful: ["1"], benign: ["0"]}'
+    map_ = (
+        f"about: Rare.\nsource: rare\ntext: text\nlabel: {{column: verdict, classes: {classes}}}\n"
+    )
+    (tmp_path / "rare.yaml").write_text(map_, "utf-8")
+    where = ("--results", str(tmp_path / "results"))
+    data = ("--data", str(tmp_path / "rare.csv"), "--map", str(tmp_path / "rare.yaml"))
+    models = ("--model", "oracle,constant-no", "--scorer", "none", *data)
+    assert main(["run", "--task", "hate_speech", *models, *where]) == 0
+    names = ("hate_speech/oracle", "hate_speech/constant-no")
+    capsys.readouterr()
+
+    assert main(["compare", "--gate", *names, "--all", *where]) == ExitCode.REGRESSION
+    said = " ".join(capsys.readouterr().out.split())
+    assert "base by gold, TPR: regression: the drop is more than 0.05; 1.000 before, 0.000" in said
+    assert "base by gold, 1-FPR: pass" in said
+
+    assert main(["compare", "--gate", *names, "--max-drop", "5", *where]) == 2
+    assert "--max-drop 5: give a share, such as .05 for five points" in capsys.readouterr().err
