@@ -44,8 +44,7 @@ _LATEX: Final = str.maketrans(
         **{char: f"\\{char}" for char in "{}$&#_%"},
     }
 )
-FORMS: Final = (".tex", ".md", ".csv", ".html")
-"""The endings of the files that a table can be written to."""
+FORMS: Final = (".tex", ".md", ".csv", ".html")  # the endings of the files of a table
 _LONGEST: Final = 48  # the characters of a title in its label
 
 

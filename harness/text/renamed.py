@@ -15,7 +15,7 @@ impscore eval: harness impscore evaluate
 impscore lint, impscore pairs: harness impscore train
 export parquet: a run folder as it is, whose tables are Parquet (docs/frames.md)
 export lm-eval: scores.csv of a run
-check reader, check scorer: gone
+check reader, check scorer: harness check task
 """
 SUCCESSORS = {
     name: f"; in version 0.2: {now}"

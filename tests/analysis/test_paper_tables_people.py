@@ -64,7 +64,8 @@ def test_people_and_judges_rank_the_models_that_are_no_controls(tmp_path: Path) 
 
     [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path, kind="vllm"))
     ranks = {n: [cell.rank for cell in own] for (n,), own in [*of_rows(table).items()][:3]}
-    assert ranks == {"ant": [2, 2, 1], "bee": [3, 3, 2], "cat": [1, 1, 2]}
+    any_ = ["1-3", "1-3"]
+    assert ranks == {"ant": ["2", *any_], "bee": ["3", *any_], "cat": ["1", *any_]}
     assert any("ranked by its mean alone" in note for note in table.notes)
     [table] = build(structs.replace(BESIDE, cell=style), given(tmp_path))
     assert table.cells["rank"].isna().all()

@@ -34,8 +34,7 @@ BOARD_COLUMNS = (
     *("rank", "rank_best", "rank_worst", "rank_items"),
 )
 """The columns of leaderboard.csv."""
-DIGITS = 6
-"""The digits of a number in leaderboard.csv; the scores.csv of a run has all, and is read again."""
+DIGITS = 6  # of a number in leaderboard.csv; the scores.csv of a run has all, and is read again
 _FACTS = (
     *("data", "limit", "seed", "prompts", "version", "judge_version"),
     *("kind", "tested", "recipe", "alike", "answers"),

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.analysis.boards import views
 from harness.analysis.boards.ranked import CONTROL, PARTS, board_verdicts, ranked, unranked
 from harness.analysis.boards.scores import HEADLINES, missing_words
 from harness.errors import SpecError, StoreError, check_names, did_you_mean
@@ -181,6 +182,7 @@ def ranks_of(scores: DataFrame, folders: Sequence[RunFolder]) -> Ranks:
         made = ranked(own.assign(ranked_by=MACRO if MACRO in metrics else "mean"), verdicts)
         made = made[made["rank"].notna()].set_index("signature")
         is_best = (made["rank_best"] == 1) & (made["rank_best"].max() > 1)
-        return made[["rank"]].assign(is_best=is_best, items=made["rank_items"])
+        made = made.assign(rank=[views.ranks(row) for row in made.itertuples()], is_best=is_best)
+        return made[["rank", "is_best"]].assign(items=made["rank_items"])
 
     return ranks

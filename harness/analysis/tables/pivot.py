@@ -78,7 +78,7 @@ def _rank_notes(cells: DataFrame, shows: Sequence[str]) -> list[str]:
     if "rank" in shows and len(tested):
         items = sorted({int(count) for count in tested["items"].dropna() if count})
         on = f", on the {'/'.join(map(str, items))} verdicts that all of them have" if items else ""
-        notes.append(f"In parentheses: rank among the models that are no controls{on}.")
+        notes.append(f"In parentheses: the ranks that a model may have{on}; controls have none.")
     if cells["is_best"].any():
         notes.append(
             "Bold (* on a screen): better than the models that are not bold in its column, by "
@@ -366,7 +366,7 @@ def _ranked(
     found = found.join(pandas.concat(parts))
     alone = found[~is_score & (found["row_block"] == 0)]
     by_value = alone.groupby("column")["value"].rank(method="min", ascending=False)
-    return found.assign(rank=found["rank"].astype(float).fillna(by_value))
+    return found.assign(rank=found["rank"].fillna(by_value.dropna().map("{:.0f}".format)))
 
 
 def _grid(found: DataFrame, blocks: Sequence[int], width: int) -> DataFrame:
@@ -379,7 +379,7 @@ def _grid(found: DataFrame, blocks: Sequence[int], width: int) -> DataFrame:
     why = is_below.map({True: "a statistic of judges", False: NO_NUMBER})
     reason = cells["reason"].fillna(why).replace("", NO_NUMBER).where(cells["value"].isna(), "")
     cells = cells.assign(is_best=cells["is_best"].eq(True), reason=reason)
-    return cells.astype({"n": "Int64", "rank": "Int64", "is_best": bool})
+    return cells.astype({"n": "Int64", "is_best": bool})
 
 
 def _shared(scores: DataFrame, layout: TableLayout, named: Mapping[str, str]) -> str:

@@ -109,4 +109,4 @@ def _sides(pairs: Sequence[tuple[float, Mapping[str, Any]]]) -> DataFrame:
         ]
     cells = pandas.DataFrame(rows, columns=["row", "column", *SHOWN])
     cells = cells.assign(is_best=False, reason="")
-    return cells.astype({"low": float, "high": float, "sd": float, "n": "Int64", "rank": "Int64"})
+    return cells.astype({"low": float, "high": float, "sd": float, "n": "Int64"})
