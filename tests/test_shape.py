@@ -30,7 +30,7 @@ LONGEST_MODULE, MOST_MODULES, MOST_ON_TOP = 500, 20, 9
 LONGEST_FUNCTION, MEDIAN_FUNCTION, MOST_PARAMETERS, DEEPEST = 45, 10, 6, 3
 MOST_SINGLE_IMPORTERS = 0.25
 BUDGETS = {
-    **{"lines": 44_500, "lines of code": 28_650, "classes": 450, "cli": 4_500},
+    **{"lines": 44_500, "lines of code": 28_600, "classes": 450, "cli": 4_500},
     **{"analysis and present": 9_500, "tests": 52_000, "docs": 6_000, "pages of docs": 28},
 }
 NESTING = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)

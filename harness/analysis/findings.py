@@ -16,8 +16,7 @@ from harness.storage.signature import JudgeRecipe
 _SIDES = ("model_a", "model_b")
 PEOPLE = ("alpha_raters", "agreement_pairwise_raters", "noise_ceiling")
 """The statistics of the raters alone, which are the same for every judge of a panel."""
-NOISE = 1e-9
-"""Values that differ by less are equal but for rounding."""
+NOISE = 1e-9  # values that differ by less are equal but for rounding
 _PASSING = 0.5  # the winning rate of the alternative annotator test (Calderon et al. 2025)
 
 

@@ -21,8 +21,7 @@ from harness.storage.runs import RunFolder
 
 LEVEL = 1 - SIGNIFICANT
 KINDS = {"TPR": True, "1-FPR": False}  # what is decided of texts that are to be detected, or not
-SAME = "every answer is the same, word for word"
-"""The reason of a pass that no interval decides."""
+SAME = "every answer is the same, word for word"  # the reason of a pass that no interval decides
 
 
 class Decision(StrEnum):

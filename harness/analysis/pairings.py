@@ -21,8 +21,7 @@ from harness.storage.runs import JudgeEntry, RunFile, RunFolder
 from harness.storage.schema import FIELD, REFERENCE
 from harness.storage.signature import JudgeRecipe
 
-ABSENT = -1
-"""Of a text that is not there: Python hashes nothing to -1."""
+ABSENT = -1  # of a text that is not there: Python hashes nothing to -1
 
 DECISIONS = "what was chosen is compared, not how probable it was"
 

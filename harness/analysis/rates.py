@@ -31,11 +31,9 @@ Precision is that of texts of both kinds alone: of one kind it is 0 or 1 whateve
 """
 REST = "the rest"
 NONE_FLAGGED = "nothing flagged"
-MODELS = "(models)"
-"""The column of gaps between models."""
+MODELS = "(models)"  # the column of gaps between models
 _DRAWS, _DRAWS_PER_TEST = 2000, 60
-MOST_VALUES = 100
-"""A column with more values names single texts, not groups of them."""
+MOST_VALUES = 100  # a column with more values names single texts, not groups of them
 RATE_COLUMNS = (
     *(*BLOCK, "column", "group", "rate", "value", "low", "high", "n", "clusters", "missing"),
     *("note", "score", "threshold", "chosen_on", "texts", "measured", "benign_weight"),

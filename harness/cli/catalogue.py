@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from textwrap import shorten
 from typing import Annotated
 
@@ -219,6 +220,8 @@ def verify(
     papers = {paper: registry.load(golden, paper)} if paper else registry.all(golden)
     folder = options.data_folder(data)
     cells = verify_papers(papers, lambda name: path if (path := folder / name).is_dir() else None)
+    if data is not None and not any(map(Path.is_dir, folder.iterdir())):
+        raise SpecError(f"{folder}: no folder of a source in it; name the one that holds them")
     show_json(plain_rows(cells), is_json)
     _put_verified(papers, cells)
     return ExitCode.CHECK_FAILED if (cells["status"] == DIFFERS).any() else ExitCode.DONE

@@ -19,8 +19,7 @@ from harness.storage.find_runs import find_runs
 from harness.storage.tables import write_named
 from harness.text.cleanup import without_controls
 
-SHOWN = 20
-"""Items on screen at most where no --limit is given, and no more than fit it."""
+SHOWN = 20  # items on screen at most where no --limit is given, and no more than fit it
 WIDEST, GUTTER, INDENT = 100, 14, "  "
 Page = Iterator[tuple[str, list[ShownText]]]
 

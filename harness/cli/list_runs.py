@@ -56,7 +56,7 @@ def list_runs(results: Path, names: Sequence[str], *, is_json: bool, has_size: b
 def remove(
     runs: options.RunNames,
     *,
-    has_calls: bool = switch("--calls", "Also the stored calls of models that no other run has."),
+    has_calls: bool = switch("--calls", "Also all stored calls of models without another run."),
     is_sure: bool = switch("--yes", "Do not ask."),
     results: Results = RESULTS,
 ) -> None:

@@ -19,8 +19,7 @@ from harness.storage.frames import frame_csv, plain_rows
 from harness.storage.signature import short_labels
 from harness.storage.tables import TABLE_ENDINGS, extended, output_format, write_named
 
-SHOWN = 0.1
-"""Gaps whose corrected p is below this are printed without --all."""
+SHOWN = 0.1  # gaps whose corrected p is below this are printed without --all
 WORDS = {"tpr": "TPR", "fpr": "FPR", "precision": "precision"}
 
 

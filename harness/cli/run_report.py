@@ -76,7 +76,8 @@ def put_scores(file: RunFile, rows: Sequence[ScoreRow]) -> None:
         return [score.variant, score.judge, *own, *ends, missing or 0]
 
     title = f"{file.run.task}, {file.model.name}: {', '.join(alike.values())}"
-    kinds = {row.score.metric: row.score.n for row in shown if row.score.metric in RANKED[:2]}
+    scores = [row.score for row in shown if row.score.metric in RANKED[:2]]
+    kinds = {one.metric: one.n + sum(one.missing.values()) for one in scores}
     if kinds:  # not chance: with texts of two kinds in other numbers a constant answer has more
         constant = max(kinds.values()) / max(1, sum(kinds.values()))
         title += f"; the better constant answer has accuracy {constant:.3f}"

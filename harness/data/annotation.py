@@ -16,8 +16,7 @@ from harness.storage.cells import decode_json
 from harness.storage.tables import read_spreadsheet
 
 CODER: Final = "coder"
-BETWEEN: Final = "; "
-"""What is between several labels of one step."""
+BETWEEN: Final = "; "  # what is between several labels of one step
 
 
 def read_labels(spec: AnnotationSpec, path: Path) -> DataFrame:

@@ -16,8 +16,7 @@ from harness.storage.frames import frame_csv
 from harness.storage.tables import TableRow, read_spreadsheet
 
 ROW, RATING, RATER, ANNOTATOR, MARKS = "row", "rating", "rater", "annotator", "marks"
-MEAN = "mean"
-"""The rater of ratings that were released as means over raters."""
+MEAN = "mean"  # the rater of ratings that were released as means over raters
 COLUMNS = ("task", "sample_id", "model", "rater", "value", "scale")
 RUN = "run"
 RATED = (*COLUMNS, RUN, "place")

@@ -28,10 +28,8 @@ AUC, SLOPE, SLOPE_P, EFFECTIVE = "auc", "slope_{}", "slope_{}_p", "effective_n_{
 RATES = (HITS, FALSE_ALARMS)
 PRECISION, RECALL, F1, MACRO = "precision_{}", "recall_{}", "f1_{}", "macro_f1"
 MISSED = "missed_{}"
-TWO = "two_{}_{}"
-"""A rate of a label, then the one other label that counts: `two_f1_implicit_non`."""
-BY = "{} {}"
-"""The group of verdicts by one text of a reference: `properties inference`."""
+TWO = "two_{}_{}"  # a rate of a label, then the one other label that counts: `two_f1_implicit_non`
+BY = "{} {}"  # the group of verdicts by one text of a reference: `properties inference`
 
 
 class Number(NamedTuple):

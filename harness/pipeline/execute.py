@@ -28,8 +28,7 @@ from harness.storage.run_tables import RunTables, SampleRecord, VerdictRecord
 from harness.storage.runs import NAMES, SCORES, JudgeEntry, RunFile, RunFolder, ScoreRow, StoredRows
 
 _log = logging.getLogger(__name__)
-CHUNK = 8_000
-"""The responses that are asked, judged and written together."""
+CHUNK = 8_000  # the responses that are asked, judged and written together
 Chunk = list[SampleRecord]
 Counts = tuple[float, ...]
 _NOTHING = (0.0,) * 4

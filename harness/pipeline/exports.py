@@ -12,8 +12,7 @@ from harness.storage.run_tables import SampleRecord, VerdictRecord
 from harness.storage.runs import JudgeEntry, RunFile, ScoreRow, StoredRun
 
 PROGRAM = "pragmatics-harness"
-EVERY_EVAL_EVER = "0.3.0"
-"""The version of the schema of Every Eval Ever that its records follow."""
+EVERY_EVAL_EVER = "0.3.0"  # the version of the schema of Every Eval Ever that its records follow
 LEVEL = 0.95
 Json = dict[str, Any]
 

@@ -25,10 +25,8 @@ from harness.pipeline.resolve import JudgePlan, RunPlan
 from harness.pipeline.walk import Call, case_of, questions, sample_record, walk
 from harness.specs.models import LocalSpec
 
-MOST_HELD = 8_000
-"""The planned responses that are looked at together."""
-ANY = "-"
-"""The variant of a judge's calls, which reads all of them."""
+MOST_HELD = 8_000  # the planned responses that are looked at together
+ANY = "-"  # the variant of a judge's calls, which reads all of them
 KIND = ("asker", "variant", "step", "model", "is_hosted", "is_estimate", "priced_as")
 COUNTS = ("calls", "prompt_characters", "prompt_tokens", "max_tokens", "waiting")
 USD, SHOWN = ("least_usd", "most_usd"), ("example", "choices")

@@ -23,8 +23,7 @@ from harness.stats.intervals import mean_interval
 from harness.storage.runs import JudgeEntry, RunFile, RunFolder, ScoreRow
 from harness.storage.signature import JudgeRecipe, Signature
 
-RIGHT_OR_WRONG = "accuracy"
-"""The metric of judges whose verdict is 1, 0 or, for a tie, between."""
+RIGHT_OR_WRONG = "accuracy"  # the metric of judges whose verdict is 1, 0 or, for a tie, between
 HEADLINES = frozenset({RIGHT_OR_WRONG, "mean_rating", "mean_f1"})
 """The metrics that a judge's verdicts may have."""
 OF_SHARES = ("accuracy_", *OF_CHOICE)

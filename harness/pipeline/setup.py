@@ -43,8 +43,7 @@ from harness.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 _MADE_UP = Response(key="made up", texts=("a made-up answer",))
-VECTORS = "vectors"
-"""The folder of vectors that are kept between commands, below the cache."""
+VECTORS = "vectors"  # the folder of vectors that are kept between commands, below the cache
 JudgeSource = str | Judge
 """A judge by the name of its YAML, or as an object."""
 

@@ -4,6 +4,7 @@ Text of models and data is shown as it is, never read as markup, and without wha
 obey. Only on a terminal, or with COLUMNS set, are lines wrapped and wide tables split.
 """
 
+import json
 import logging
 import os
 import re
@@ -36,8 +37,7 @@ _ESCAPED = re.compile(rf"[\x7f-\x9f{TURNING}]")
 _FEWEST_COLUMNS, _FEWEST_LINES, _LEAST_OF_BLOCK = 20, 10, 4
 _GAP, _NARROWEST_TEXT = 2, 16
 _NUMBER = re.compile(r"[-+~<]?[-\d.,]*%?( (to|/) -?[\d.]+)*")
-MOST_LAST = 5
-"""So many lines of sentences that end a page are not cut."""
+MOST_LAST = 5  # so many lines of sentences that end a page are not cut
 
 Cell = str | int | float | tuple[float | None, float | None] | None
 
@@ -219,6 +219,8 @@ def show_json_rows(rows: Iterable[object]) -> None:
 
 def _json(value: object) -> str:
     text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    if "utf" not in (getattr(sys.stdout, "encoding", None) or "utf").lower():
+        text = json.dumps(json.loads(text), indent=2)  # in ASCII
     # JSON itself escapes those below a space; some terminals obey these as well.
     return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

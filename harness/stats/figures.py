@@ -46,10 +46,6 @@ def _one_sided(gold: Numbers, one: Numbers, other: Numbers) -> float | None:
     return williams_test(*found, n=len(gold), alternative="greater").p
 
 
-def _alpha(*observers: Numbers, scale: agreement.Scale) -> float | None:
-    return agreement.alpha(np.array(observers).T, scale).value
-
-
 RULES: dict[str, Rule] = {
     "sum": lambda *parts: sum(map(sum, parts)),
     "mean": lambda *parts: fmean(number for part in parts for number in part),
@@ -72,5 +68,8 @@ RULES: dict[str, Rule] = {
     "williams_one_sided_p": _one_sided,
     "tie_epsilon": lambda gold, metric: next(iter(calibrated_acc_eq([gold], [metric])[1]), None),
     "tie_accuracy": lambda gold, metric: calibrated_acc_eq([gold], [metric])[0].value,
-    **{f"alpha_{scale}": partial(_alpha, scale=scale) for scale in get_args(agreement.Scale)},
+    **{
+        f"alpha_{scale}": lambda *own, level=scale: agreement.alpha(np.array(own).T, level).value
+        for scale in get_args(agreement.Scale)
+    },
 }

@@ -20,8 +20,7 @@ from harness.storage.cells import decode_json
 READ: Final = ContextVar[frozenset[Path]]("READ", default=frozenset())
 """The files that the words of a command name, apart from those that it writes."""
 
-LONGEST_PART = 200
-"""How many bytes a part of a path may have; most file systems take 255."""
+LONGEST_PART = 200  # how many bytes a part of a path may have; most file systems take 255
 MOST_UNPACKED = 1 << 29  # bytes of a zip
 
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from harness.core import Sample
 from harness.errors import StoreError
 
-_MANY = 2_000
-"""The samples that are decoded at once."""
+_MANY = 2_000  # the samples that are decoded at once
 _Places = NDArray[np.int64]
 _T = TypeVar("_T")
 

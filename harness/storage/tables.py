@@ -24,8 +24,7 @@ from harness.storage.cells import cell_text, csv_lines, filled, json_text, long_
 from harness.storage.files import refuse_source, refuse_swollen, write_whole
 
 _log = logging.getLogger(__name__)
-TEXT: Final = "text"
-"""The column that texts are read from by default."""
+TEXT: Final = "text"  # the column that texts are read from by default
 MOST_CELLS = 10**7  # of a spreadsheet
 BOM: Final = "\ufeff"
 STDIN: Final = "-"

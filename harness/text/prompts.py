@@ -20,8 +20,7 @@ from harness.text.cleanup import without_controls
 
 Slot = str | tuple[str, ...]
 """The value of a slot: a text, or a list of texts for a "for" loop of the template."""
-LONGEST = 1_000_000
-"""The most characters of a rendered text."""
+LONGEST = 1_000_000  # the most characters of a rendered text
 
 # Our own delimiters and the turn markers of the chat templates in use.
 _DELIMITERS = re.compile(

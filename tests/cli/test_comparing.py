@@ -11,6 +11,7 @@ from support.stub_server import StubServer
 from support.toy import SAMPLES, Lines, Toy, csv_rows, taking
 
 from harness.cli import main
+from harness.storage.find_runs import find_run
 
 DATA = os.environ.get("HARNESS_DATA")
 CHOICES = """
@@ -274,6 +275,8 @@ def test_packs_of_prompts_are_compared_by_their_names(toy: Toy, capsys: Lines) -
     both = ("--variant", "base,think")
     assert toy.run(*both, "--tag", "plain", model="oracle,literal") == 0
     assert toy.run(*both, "--prompts", str(pack), model="oracle,literal") == 0
+    assert toy.run("--variant", "think", "--prompts", str(pack), model="zen") == 0
+    assert find_run(toy.results, "toy/zen").tag is None, "no prompt of it is of the pack"
     assert toy.run("--variant", "base", "--tag", "calm", model="zen") == 0
     where, figure = ("--results", str(toy.results)), toy.folder / "f"
     capsys.readouterr()

@@ -154,8 +154,7 @@ def _parts(folders: Sequence[RunFolder], task: TaskSpec, *, is_wrong: bool) -> D
 
 
 _log = logging.getLogger(__name__)
-CONTROL: Final = "scripted"
-"""The kind of the models that are built with the answers, or with none."""
+CONTROL: Final = "scripted"  # the kind of the models that are built with the answers, or with none
 _SEED = "0"
 _RANKS = ["rank", "rank_best", "rank_worst", "rank_items"]
 RATES: Final = "tpr_less_fpr"

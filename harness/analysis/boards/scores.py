@@ -182,8 +182,7 @@ ALARMING, ALARMING_TIES, RARELY = 0.9, 0.05, 0.01
 # kind that is nearly all of it.
 FEWEST, NEARLY_ALL = 10, 0.95
 CEILING, FLOOR = "oracle", "literal"
-MARGIN = 0.5
-"""How far apart the controls are by a fit judge: half of the scale of right and wrong."""
+MARGIN = 0.5  # how far apart the controls are by a fit judge: half of the scale of right and wrong
 ALIKE = "identical_scores"
 CONSTANT = {
     "always": "nearly every text is flagged, whatever its kind",

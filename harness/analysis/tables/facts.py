@@ -20,8 +20,7 @@ from harness.storage.signature import Signature
 
 VISIBLE: Final = ("task", "judge", "metric", "variant", "level", "decoding", "group", "model")
 """What scores of runs differ in, and tables may be made of."""
-TOTAL: Final = "total"
-"""What all values of a name together are called."""
+TOTAL: Final = "total"  # what all values of a name together are called
 RECIPE: Final[Mapping[str, tuple[str, ...]]] = {
     "data": ("task",),
     "limit": (),

@@ -16,8 +16,7 @@ from harness.storage.frames import Row, records
 from harness.storage.signature import Signature
 from harness.text.cleanup import as_counted
 
-MOST_NAMED = 6
-"""So many cells are named in one note; the rest are counted."""
+MOST_NAMED = 6  # so many cells are named in one note; the rest are counted
 Words = Sequence[Sequence[tuple[str, ...]]]
 """The words of each row and of each column."""
 

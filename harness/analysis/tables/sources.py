@@ -23,8 +23,7 @@ from harness.storage.runs import RunFolder
 from harness.storage.tables import read_columns, read_file
 
 SPLIT, PEOPLE = "split", "people"
-_P: Final = "_p"
-"""The end of a statistic's name that means its p-value."""
+_P: Final = "_p"  # the end of a statistic's name that means its p-value
 Files = Mapping[str, Path]
 Rated = Sequence[tuple[Panel, DataFrame | None]]
 """Panels of people's ratings with runs, each with its statistics, if these were asked for."""

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import StringIO
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.cli.plans.prices import SIZES, put_calls, put_sums, sizes
 from harness.cli.run_report import facts_of, gap_lines, put_run
 from harness.lazy import DataFrame, pandas
 from harness.pipeline import execute, preview
+from harness.pipeline.plan import variant_digest
 from harness.pipeline.resolve import JudgePlan
 from harness.pipeline.studies import plans, shards
 from harness.pipeline.studies.plans import Cell
@@ -190,9 +192,12 @@ class Study:
 
     def _name(self, made: execute.RunResult, tag: str | None) -> None:
         """Give a run its tag; one with prompts of a pack has that folder's name by default."""
-        pack = self.space.registry.prompt_pack
-        if tag is None and pack is not None and made.folder.tag is None:
-            tag = pack.resolve().name
+        registry, file = self.space.registry, made.file
+        if tag is None and registry.prompt_pack is not None and made.folder.tag is None:
+            of = partial(variant_digest, file.task, name=file.run.task)
+            plain = replace(registry, prompt_pack=None).prompts
+            if any(of(name, prompts=plain) != words for name, words in file.variants.items()):
+                tag = registry.prompt_pack.resolve().name
         if tag is not None:
             made.folder.write_tag(tag)
 

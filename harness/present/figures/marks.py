@@ -14,8 +14,7 @@ from harness.text.cleanup import repair_surrogates, without_controls
 
 TEXT, SMALL, TITLE = 8.0, 7.0, 9.0
 INK, PALE, GREY = "#222222", "#dddddd", "#555555"
-MOST_MARKED: Final = 12
-"""A curve of at most so many places has a marker at each."""
+MOST_MARKED: Final = 12  # a curve of at most so many places has a marker at each
 Look = tuple[str, str, Any, str]
 """How one series looks: colour, marker, line and, for areas, hatching."""
 LOOKS: Final[tuple[Look, ...]] = (
@@ -32,8 +31,7 @@ COLOURS: Final = (
     *("#F0E442", "#555555", "#332288", "#44AA99", "#117733", "#999933", "#AA4499", "#661100"),
 )
 """Those, and eight more for maps of points (Tol 2021, muted)."""
-SIGNS: Final = "\u25cf\u25a0\u25b2\u25c6\u25bc\u271a"
-"""The markers of LOOKS as letters."""
+SIGNS: Final = "\u25cf\u25a0\u25b2\u25c6\u25bc\u271a"  # the markers of LOOKS as letters
 FONT = "DejaVu Sans"
 _BREAKS: Final = re.compile(r"(\s+)|(?<=[-_/|:,+])")
 """Where a line may end: at a space, or after a mark that joins words."""

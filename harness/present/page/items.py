@@ -37,8 +37,7 @@ from harness.storage.runs import RunFile, RunFolder, StoredRows
 from harness.text.cleanup import repair_surrogates
 
 NONE = -1
-MOST_ANSWERS = 20_000
-"""The answers of a run up to which a page shows all of them."""
+MOST_ANSWERS = 20_000  # the answers of a run up to which a page shows all of them
 _LOT = 16
 Cell = tuple[float | None, float | None, float | None, int]
 """A number with its interval and the place of what is behind it; None where it has none."""

@@ -32,10 +32,8 @@ from harness.present.page.items import MOST_ANSWERS, PageParts, PageSection
 from harness.storage.runs import RunFolder
 from harness.storage.tables import write_named
 
-REPORT = "report.html"
-"""The page's name in a results folder, where no other is given."""
-_LEVEL = 6
-"""Of gzip: 9 takes four times as long for a file that is 2 % smaller."""
+REPORT = "report.html"  # the page's name in a results folder, where no other is given
+_LEVEL = 6  # of gzip: 9 takes four times as long for a file that is 2 % smaller
 
 
 _SHOWN = (

@@ -39,8 +39,7 @@ _COUNTS = {
     "ties": ("tie", None),
 }
 """The counts of a comparison, and whether A and B are right in them; None where one is neither."""
-_MOST = 12
-"""So many models are compared with the leader."""
+_MOST = 12  # so many models are compared with the leader
 Line = Mapping[str, Value]
 
 
@@ -356,8 +355,7 @@ _ANSWERED = {
     Mode.CHOOSE_TOKEN: "chosen by the log-probabilities of the likeliest next tokens",
     Mode.GENERATE: "written",
 }
-ALARMING_CUT = 0.1
-"""The share of a model's answers that were cut, above which that is an alarm."""
+ALARMING_CUT = 0.1  # the share of a model's answers that were cut, above which that is an alarm
 
 
 def asked(files: Sequence[RunFile], called: Sequence[str] = ()) -> Iterator[str]:
