@@ -203,7 +203,9 @@ def outcome(command: Callable[[], object]) -> int:
     try:
         code = command()
         sys.stdout.flush()
-        if code == ExitCode.INTERRUPTED:  # what typer makes of a KeyboardInterrupt
+        if code == 130 and not isinstance(
+            code, ExitCode
+        ):  # what typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt
     except HarnessError as error:
         warn(f"harness: {error}")

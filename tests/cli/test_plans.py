@@ -189,9 +189,12 @@ def test_a_repeated_plan_with_a_budget_is_equal(toy: Toy, stub: StubServer, caps
 
 
 @pytest.mark.slow
-def test_all_calls_of_a_plan_together_stay_within_its_budget(toy: Toy, stub: StubServer) -> None:
+def test_all_calls_of_a_plan_together_stay_within_its_budget(
+    toy: Toy, stub: StubServer, capsys: Lines
+) -> None:
     codes = [plan(toy, text=PAID.replace("{usd}", usd)) for usd in ("0.0005", "0.0012")]
     assert codes == [130] * 2
+    assert "interrupted" not in capsys.readouterr().err
     assert 0 < cost(toy) <= 0.0012
 
 
