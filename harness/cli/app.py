@@ -203,9 +203,7 @@ def outcome(command: Callable[[], object]) -> int:
     try:
         code = command()
         sys.stdout.flush()
-        if code == 130 and not isinstance(
-            code, ExitCode
-        ):  # what typer makes of a KeyboardInterrupt
+        if code == 130 and not isinstance(code, ExitCode):  # typer's, of a KeyboardInterrupt
             raise KeyboardInterrupt
     except HarnessError as error:
         warn(f"harness: {error}")

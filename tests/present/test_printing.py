@@ -155,7 +155,7 @@ def test_a_run_on_a_terminal_names_its_models_and_steps_and_leaves_no_line(toy: 
     out, err = on_terminal("-m", "harness", "run", *models, *given, keeps_escapes=True)
 
     text = "\n".join(err)
-    assert "[1/2 oracle] answers of oracle, step 1 0/24" in text
-    assert "[2/2 literal] answers of literal, step 2 0/12" in text
+    assert "[1/2 toy, oracle] answers of oracle, step 1 0/24" in text
+    assert "[2/2 toy, literal] answers of literal, step 2 0/12" in text
     assert "step" not in text.rpartition("\x1b[2K")[2]
     assert not any("stored" in line for line in (*out, *err))

@@ -39,7 +39,7 @@ def test_tests_seldom_find_what_is_not_there() -> None:
 @pytest.mark.slow
 def test_statements_seldom_say_what_is_not_there_and_mostly_what_is() -> None:
     page, script = PAGE.read_text("utf-8"), runpy.run_path(str(SAID))
-    lines = [line.strip("| ").split(" | ") for line in script["tables"](["above"], 24)]
+    lines = [line.strip("| ").split(" | ") for line in script["tables"](["above"], 24, 4)]
     silent, planted = (float(lines[at][2].split()[0]) for at in (2, -1))
 
     assert (len(lines), lines[2][1], silent < 20, planted > 50) == (7, "24", True, True)
