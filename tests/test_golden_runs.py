@@ -61,7 +61,7 @@ LONG = frozenset(
         *("emphasis_choice", "emphasized_talk", "hate_speech", "impscore", "intent_detection"),
         *("intent_detection_pairs", "people"),
         *("ishate_implicit", "ishate_non_explicit", "ishate_non_implicit", "knowing and acting"),
-        *("ludwig", "ludwig_dev", "moderation", "topical_chat"),
+        *("ludwig", "ludwig_dev", "moderation", "topical_chat", "imported", "ishate_subtle"),
     }
 )
 """Scenarios that run with `-m slow`: a shorter one, or tests of their own, take the same paths."""

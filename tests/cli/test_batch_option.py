@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from support.each import rest_slow
 from support.stub_script import Script
 from support.stub_server import StubServer
 from support.toy import CLAUDE, DECODINGS, PRICES, SAMPLES, Lines, Toy
@@ -107,7 +108,7 @@ def test_a_run_is_told_of_batches_that_wait(toy: Toy, stub: StubServer, capsys: 
 
 
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
-@pytest.mark.parametrize("model", ["oracle", "tiny-random"])
+@pytest.mark.parametrize("model", ["oracle", *rest_slow(["tiny-random"], kept=0)])
 def test_a_model_that_has_no_batches_is_refused_before_anything_is_asked(
     toy: Toy, stub: StubServer, capsys: Lines, *, model: str, arguments: tuple[str, ...]
 ) -> None:

@@ -89,6 +89,7 @@ def test_what_none_has_is_told(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_json_has_the_rows_of_the_file_and_of_a_chosen_variant(ran: Toy, capsys: Lines) -> None:
     found = []
     for options in ((), ("--variant", "think"), ("--metrics",)):
@@ -198,6 +199,7 @@ def test_another_token_limit_is_called_so_and_a_board_left_out_is_named(
     assert "accuracy by near (@" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_model_under_two_names_is_shown_by_both(toy: Toy, capsys: Lines) -> None:
     """Its runs have one digest, as the identity of the model makes it."""
     toy.write("configs/models/zen.yaml", "{about: x, kind: scripted, policy: oracle}")

@@ -67,6 +67,7 @@ def test_a_stored_run_is_judged_by_another_normalisation_without_a_call(toy: Toy
     assert {row.signature.split("|")[6] for row in rows} == {"per_byte"}
 
 
+@pytest.mark.slow
 def test_what_was_chosen_shares_a_board_and_is_compared_in_whatever_way(
     toy: Toy, capsys: Lines
 ) -> None:

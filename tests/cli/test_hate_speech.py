@@ -245,6 +245,7 @@ def test_a_moderation_task_of_ones_own_is_ranked_by_macro_f1(toy: Toy, capsys: L
     assert float(line.split()[2]) == pytest.approx(30 / 70, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_a_gate_sees_that_the_few_texts_to_detect_are_missed(tmp_path: Path, capsys: Lines) -> None:
     rows = [f"Text {n} of them.,{int(n % 50 == 0)}" for n in range(1000)]
     (tmp_path / "rare.csv").write_text("text,verdict\n" + "\n".join(rows), "utf-8")

@@ -474,6 +474,7 @@ def test_a_figure_of_runs_is_one_of_matplotlib_with_the_numbers_of_the_command(
         ph.plot(of=two)
 
 
+@pytest.mark.slow
 def test_a_page_of_runs_is_that_of_the_command(folder: Path, two: list[EvaluatedRun]) -> None:
     assert main(["report", "-o", "own.html"]) == 0
 

@@ -317,6 +317,7 @@ def test_oversampling_makes_all_classes_equally_frequent(toy: Talk) -> None:
     assert plain.card.digest != balanced.card.digest
 
 
+@pytest.mark.slow
 def test_a_grid_trains_and_evaluates_every_cell(with_made: Talk, capsys: Lines) -> None:
     assert with_made.harness(*GRID, "grams-svm,grams-logistic", "--json") == 0
 

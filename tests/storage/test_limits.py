@@ -18,6 +18,7 @@ def fill() -> bytearray:
 LOOP = "from harness.storage.bundle import limited\nwith limited('x.zip', most_seconds=0):\n"
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_refused() -> None:
     # In a process of its own: the clock of the limit runs ahead of the seconds that one has used.
     code = f"{LOOP}    while True:\n        pass"
