@@ -6,6 +6,7 @@ from typing import Annotated
 
 from harness.analysis import error_table
 from harness.analysis import rates as rated
+from harness.analysis.boards.ranked import CONTROL
 from harness.analysis.flags import PROBABILITY, RateQuery, flags
 from harness.cli import options
 from harness.cli.options import AsJson, Only, Where, one_of, option, output
@@ -88,10 +89,10 @@ def rates(
     """
     by, space = options.names(choice.by, "--by"), where.workspace()
     query = replace(point.query(where.results, by), least=choice.least)
-    tables = [
-        error_table.read_rate_texts(space, folder, query, where.table)
-        for folder in find_runs(where.results, choice.runs)
-    ]
+    folders = find_runs(where.results, choice.runs)
+    if len(folders) > len(choice.runs):  # by a tag, which controls may have as well
+        folders = [one for one in folders if one.read().model.kind != CONTROL] or folders
+    tables = [error_table.read_rate_texts(space, one, query, where.table) for one in folders]
     rows, found = pandas.concat([rated.rates(*table) for table in tables]), rated.gaps(tables)
     path = (choice.out or where.results / "rates") / rated.rates_name(rows)
     files = {path.with_name(f"{path.name}.csv"): rows}

@@ -19,6 +19,7 @@ from harness.models.local.classifiers import TrainedClassifier, read_trained
 from harness.parts import Reason
 from harness.pipeline.score import all_scores
 from harness.pipeline.training import TrainOptions, train
+from harness.present.page.page import page_data
 from harness.storage.find_runs import run_folders
 from harness.storage.run_tables import SampleRecord
 
@@ -137,6 +138,10 @@ def test_near_copies_of_training_texts_are_noticed(toy: Talk, capsys: Lines) -> 
     words = ("rates", "--card", "talk/grams-svm", "-o", str(card))
     assert toy.harness(*words) == 0
     assert "trained on near copies (six in ten words) of 3 of the 4 texts" in card.read_text()
+    folders = run_folders(toy.folder / "results")
+    page = page_data(folders, toy.folder / "results").sections
+    alarms = next(one for one in page if one.name == "alarms").lines
+    assert sum("3 of 4 texts share six in ten words or more" in line for line in alarms) == 1
 
 
 def test_a_folder_without_sketches_is_used_and_trained_again(toy: Talk, capsys: Lines) -> None:

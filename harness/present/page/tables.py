@@ -14,12 +14,13 @@ from harness.analysis.boards.scores import alarms as alarms_of
 from harness.analysis.boards.views import board_notes, levels, ranked_on, ranks, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import NOISE, difference_words
-from harness.analysis.flags import GROUP, RateQuery, flags, sample_cells
+from harness.analysis.flags import GROUP, RateQuery, answer_numbers, flags, sample_cells
 from harness.analysis.pairings import Kind, Pairing, of_one_task
 from harness.analysis.rates import MOST_VALUES, PRECISION, rates
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
+from harness.models.labels import NEARLY, TRAINED_ON
 from harness.parts import Mode, Reason
 from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.verdict_frame import ALL, averages
@@ -27,7 +28,7 @@ from harness.present.page.items import NONE, PageParts, PageTable, Value
 from harness.specs.models import CLASSIFIERS
 from harness.stats.comparison import holm
 from harness.storage.find_runs import data_words, is_trial
-from harness.storage.frames import records
+from harness.storage.frames import load, records
 from harness.storage.runs import RunFile, RunFolder
 
 RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR"}
@@ -459,6 +460,21 @@ def alarms(made: PageParts, fitness: DataFrame) -> Iterator[str]:
             what = f"verdicts by {gap.judge}" if gap.judge else "answers"
             said = f" (most often: {gap.said[0].message})" if gap.said else ""
             yield f"{where}: {gap.count} {what} are missing, {gap.reason}{said}."
+
+
+def lessons(folders: Sequence[RunFolder]) -> Iterator[str]:
+    """Which classifiers are tested on texts that they were trained on, or on near copies."""
+    for folder, file in ((one, one.read()) for one in folders):
+        if file.model.kind in CLASSIFIERS:
+            rows = load([folder], "answers", ["row"])["row"]
+            own = answer_numbers(folder, rows)
+            near = sum(int(own[name].notna().sum()) for name in (TRAINED_ON, NEARLY) if name in own)
+            if near:
+                yield (
+                    f"{file.model.name} on {file.run.task}: {near} of {len(rows)} texts share six "
+                    "in ten words or more with one that it was trained on, so this says little of "
+                    "new texts."
+                )
 
 
 def _where(files: Sequence[RunFile], row: Row) -> str:
