@@ -10,6 +10,7 @@ import numpy as np
 from harness.data.choices import LABELS
 from harness.errors import SpecError, StoreError, did_you_mean
 from harness.lazy import DataFrame, Series, pandas
+from harness.models.labels import NEARLY, TRAINED_ON
 from harness.parts import digest
 from harness.pipeline import choice_scores
 from harness.pipeline.choice_scores import IMPLICITNESS
@@ -164,6 +165,12 @@ def answer_numbers(folder: RunFolder, rows: "Series[int]") -> dict[str, Any]:
     details = [list(step_usages(row))[-1][3] for row in cells]
     frame = pandas.DataFrame(details, index=rows.index)
     return {str(name): frame[name].astype(float) for name in frame}
+
+
+def lessons(folder: RunFolder, rows: "Series[int]") -> dict[str, int]:
+    """How many of the texts at some rows a classifier was trained on, or on near copies of them."""
+    own = answer_numbers(folder, rows)
+    return {name: int(own[name].notna().sum()) for name in (TRAINED_ON, NEARLY) if name in own}
 
 
 def _at_point(part: DataFrame, query: RateQuery, positive: tuple[str, ...]) -> DataFrame:

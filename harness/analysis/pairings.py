@@ -10,7 +10,7 @@ from harness.errors import SpecError, StoreError, did_you_mean
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame, Index, pandas
 from harness.pipeline import verdict_frame as frames
-from harness.pipeline.choice_scores import flags, permuted
+from harness.pipeline.choice_scores import are_positive, permuted
 from harness.pipeline.score import RIGHT_OR_WRONG, signature, value_range
 from harness.pipeline.verdict_frame import Files, headline_label
 from harness.specs.tasks import TaskSpec
@@ -136,8 +136,7 @@ def _scores(verdicts: DataFrame, least: float, task: TaskSpec, *, is_pool: bool)
     facts = ["id", "cluster", "group", "sample_choices"]
     scores = verdicts.loc[is_first, facts].assign(value=found, lost=lost)
     if task.implicitness:
-        texts = flags(verdicts, task.implicitness.positive).set_axis(verdicts.index)
-        scores["positive"] = texts["is_positive"]
+        scores["positive"] = are_positive(verdicts, task.implicitness.positive)[is_first]
     return scores
 
 

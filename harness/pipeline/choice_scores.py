@@ -103,16 +103,21 @@ def flags(verdicts: DataFrame, positive: Sequence[str]) -> DataFrame:
     `is_positive`; `at`, how implicit the text is; `flagged`, 1, 0 or a tie's share; `sure`, the
     probability of being flagged; `cluster`. NaN is not known.
     """
-    labels = labels_of(verdicts)
-    wanted = [at for at, label in enumerate(labels) if label in positive]
     columns = {
-        "is_positive": np.isin(gold_labels(verdicts, labels), wanted),
+        "is_positive": are_positive(verdicts, positive),
         "at": verdicts[f"sample_{IMPLICITNESS}"].to_numpy(),
         "flagged": _summed(verdicts, LABELLED[0], positive),
         "sure": _summed(verdicts, LABELLED[1], positive),
         "cluster": verdicts["cluster"].to_numpy(),
     }
     return pandas.DataFrame(columns)
+
+
+def are_positive(verdicts: DataFrame, positive: Sequence[str]) -> Bools:
+    """Whether the right label of each text is one of `positive`."""
+    labels = labels_of(verdicts)
+    wanted = [at for at, label in enumerate(labels) if label in positive]
+    return np.isin(gold_labels(verdicts, labels), wanted)
 
 
 def _summed(verdicts: DataFrame, prefix: str, positive: Sequence[str]) -> Floats:

@@ -15,12 +15,11 @@ from xml.sax.saxutils import quoteattr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.analysis.boards.ranked import CONTROL
-from harness.analysis.flags import RateQuery, answer_numbers, positive_labels
+from harness.analysis.flags import RateQuery, lessons, positive_labels
 from harness.analysis.rates import PRECISION, point_words
 from harness.analysis.tables.pivot import PaperTable, number
 from harness.errors import SpecError
 from harness.lazy import DataFrame, pandas
-from harness.models.labels import NEARLY, TRAINED_ON
 from harness.pipeline.choice_scores import FALSE_ALARMS, HITS
 from harness.pipeline.score import ALL
 from harness.specs.layouts import CellStyle
@@ -286,15 +285,13 @@ def _limits(
     is_few = (gaps["note"] == NoValue.TOO_FEW) & (gaps["rate"] != PRECISION)
     few = gaps[is_few].groupby("column")["group"].unique()
     is_whole = (rates["group"] == ALL) & (rates["rate"] == HITS)
-    own = answer_numbers(folder, texts["row"])
-    lessons = {n: int(own[n].notna().sum()) for n in (TRAINED_ON, NEARLY) if n in own}
     return {
         "data_set": data_words(file) if is_trial(file) else "",
         "of": "this data" + ", this prompt" * (file.model.kind not in CLASSIFIERS),
         "lost": int(texts["flagged"].isna().sum()),
         "texts": len(texts),
         "positive": int(texts["is_positive"].sum()),
-        "lessons": lessons,
+        "lessons": lessons(folder, texts["row"]),
         "trained_on": int(answers.isin(set(flags["sample"][is_known])).sum()),
         "few": "; ".join(f"{column} ({', '.join(sorted(own))})" for column, own in few.items()),
         "originals": rates[is_whole]["clusters"].min() if is_whole.any() else inf,

@@ -64,7 +64,8 @@ def page_data(
     made = page_items.collect_items(folders, results, answers)
     made.scores, boards, verdicts = leaderboard(folders)
     ordered = tables.in_order(made, boards)
-    alarms = [*tables.alarms(made, judge_fitness(boards, verdicts)), *tables.lessons(folders)]
+    alarms = [*tables.alarms(made, judge_fitness(boards, verdicts))]
+    alarms += tables.trained_on(made.files, folders)
     made.sections = _sections(made, ordered, alarms, {one.key: one for one in folders})
     tasks = list(dict.fromkeys(file.run.task for file in made.files))
     shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")

@@ -9,20 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import comb, isnan
 from typing import Any, NamedTuple
 
+from harness.analysis.boards.ranked import RANKING, RATES
 from harness.analysis.boards.scores import Row
 from harness.analysis.boards.scores import alarms as alarms_of
 from harness.analysis.boards.views import board_notes, levels, ranked_on, ranks, recipe_labels
 from harness.analysis.compare import compare, decided_items, read_items
 from harness.analysis.findings import NOISE, difference_words
-from harness.analysis.flags import GROUP, RateQuery, answer_numbers, flags, sample_cells
+from harness.analysis.flags import GROUP, RateQuery, flags, lessons, sample_cells
 from harness.analysis.pairings import Kind, Pairing, of_one_task
 from harness.analysis.rates import MOST_VALUES, PRECISION, rates
 from harness.errors import HarnessError
 from harness.judges.custom import JudgeLabel
 from harness.lazy import DataFrame
-from harness.models.labels import NEARLY, TRAINED_ON
 from harness.parts import Mode, Reason
-from harness.pipeline.choice_scores import MACRO
 from harness.pipeline.verdict_frame import ALL, averages
 from harness.present.page.items import NONE, PageParts, PageTable, Value
 from harness.specs.models import CLASSIFIERS
@@ -31,7 +30,6 @@ from harness.storage.find_runs import data_words, is_trial
 from harness.storage.frames import load, records
 from harness.storage.runs import RunFile, RunFolder
 
-RANKED = {MACRO: "macro F1", "tpr_less_fpr": "TPR-FPR"}
 _COUNTS = {
     "both": ("both right", (1, 1)),
     "only_a": ("A only right", (1, 0)),
@@ -140,7 +138,7 @@ def in_order(page: PageParts, boards: DataFrame) -> list[Board]:
 
 def _metric(row: Row) -> str:
     """The name of what ranks a board."""
-    return RANKED.get(row.ranked_by, str(row.metric).replace("_", " "))
+    return RANKING.get(row.ranked_by, str(row.metric).replace("_", " "))
 
 
 def _apart(board: DataFrame) -> DataFrame:
@@ -198,7 +196,7 @@ def several(boards: Sequence[Board]) -> str:
 def leaderboard(page: PageParts, own: Board) -> PageTable:
     """Ranks, values, chance, counts, what is missing, cost."""
     board, head, pick = own
-    is_rate = head.ranked_by == "tpr_less_fpr"
+    is_rate = head.ranked_by == RATES
     has_ways = board["answers"].nunique() > 1
     is_shared = bool(((board["shared"] - board["value"]).abs() > NOISE).any())
     lines: list[Line] = []
@@ -234,7 +232,7 @@ def phenomena(page: PageParts, boards: Sequence[Board]) -> Iterator[PageTable]:
     for board, head, pick in boards:
         of_models = [found.get((own, head.metric), {}) for own in board["signature"]]
         groups = [ALL, *sorted({group for own in of_models for group in own} - {ALL})]
-        if len(groups) < 3 or head.ranked_by == "tpr_less_fpr":
+        if len(groups) < 3 or head.ranked_by == RATES:
             continue
         lines: list[dict[str, Value]] = []
         for model, own in zip(board["model"], of_models, strict=True):
@@ -251,7 +249,7 @@ def phenomena(page: PageParts, boards: Sequence[Board]) -> Iterator[PageTable]:
 def subgroups(folders: Mapping[str, RunFolder], boards: Sequence[Board]) -> Iterator[PageTable]:
     """TPR, FPR and precision by the groups of texts, for each board that is ranked by rates."""
     query = RateQuery(by=(GROUP,))
-    for board, head, pick in (own for own in boards if own.head.ranked_by == "tpr_less_fpr"):
+    for board, head, pick in (own for own in boards if own.head.ranked_by == RATES):
         lines: dict[tuple[str, str], dict[str, Value]] = {}
         found = [
             row
@@ -422,12 +420,12 @@ def headline(board: Board, compared: Sequence[Row]) -> str:
     if len(lines) == 1:
         return f"{where} one model is ranked. {_alone(lines[0])}"
     # Differences are of verdicts, whatever ranks.
-    metric = f"in {board.head.metric}, " * (by in RANKED)
+    metric = f"in {board.head.metric}, " * (by in RANKING)
     facts = [
         metric + difference_words(row, (row.model_a, row.model_b)) for row in compared[:1]
     ] or [f"{lines[0].model} has the highest value; no difference was computed"]
     if len(top := [row.model for row in lines if row.rank_best == 1]) > 2:
-        ranking = f" by {RANKED[by]}" if by in RANKED else ""
+        ranking = f" by {RANKING[by]}" if by in RANKING else ""
         facts.append(f"{len(top)} models may be the best{ranking}: {', '.join(top)}")
     return f"{where}, {'; '.join(facts)}."
 
@@ -435,7 +433,7 @@ def headline(board: Board, compared: Sequence[Row]) -> str:
 def _alone(row: Row) -> str:
     low, high, by = known(row.low), known(row.high), row.ranked_by
     said = f"{row.model} has {_metric(row)} {row.value:.3f}"
-    chance = 0.0 if by == "tpr_less_fpr" else None if by in RANKED else known(row.chance)
+    chance = 0.0 if by == RATES else None if by in RANKING else known(row.chance)
     said += "" if low is None else f" ({low:.3f} to {high:.3f})"
     if chance is None or low is None or high is None:
         return f"{said}."
@@ -462,14 +460,12 @@ def alarms(made: PageParts, fitness: DataFrame) -> Iterator[str]:
             yield f"{where}: {gap.count} {what} are missing, {gap.reason}{said}."
 
 
-def lessons(folders: Sequence[RunFolder]) -> Iterator[str]:
+def trained_on(files: Sequence[RunFile], folders: Sequence[RunFolder]) -> Iterator[str]:
     """Which classifiers are tested on texts that they were trained on, or on near copies."""
-    for folder, file in ((one, one.read()) for one in folders):
+    for folder, file in zip(folders, files, strict=True):
         if file.model.kind in CLASSIFIERS:
             rows = load([folder], "answers", ["row"])["row"]
-            own = answer_numbers(folder, rows)
-            near = sum(int(own[name].notna().sum()) for name in (TRAINED_ON, NEARLY) if name in own)
-            if near:
+            if near := sum(lessons(folder, rows).values()):
                 yield (
                     f"{file.model.name} on {file.run.task}: {near} of {len(rows)} texts share six "
                     "in ten words or more with one that it was trained on, so this says little of "
